@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace monograph::passes {
+
+// A decision that a pass took about a node, shown by `explain`.
+struct Remark {
+  std::string pass;
+  std::string node;  // "%12 = add" with its scope
+  std::string reason;
+};
+
+// What a pass may use beside the graph. Collects remarks.
+class PassContext {
+ public:
+  void set_pass(std::string_view name) { pass_ = name; }
+  void remark(const ir::Node& node, std::string reason);
+  const std::vector<Remark>& remarks() const { return remarks_; }
+
+ private:
+  std::string pass_;
+  std::vector<Remark> remarks_;
+};
+
+// A pass rewrites the graph in place and says whether it changed it; the runner checks the claim.
+using Pass = bool (*)(ir::Graph& graph, PassContext& context);
+
+}  // namespace monograph::passes
