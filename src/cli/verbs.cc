@@ -1,0 +1,14 @@
+#include "cli/verbs.h"
+
+#include <vector>
+
+namespace monograph::cli {
+
+std::span<const Verb> verbs() {
+  static const std::vector<Verb> kVerbs = {
+      // {"train", "train a model on text", run_train},
+  };
+  return kVerbs;
+}
+
+}  // namespace monograph::cli
