@@ -19,21 +19,34 @@ void hash_attribute(Hasher& hasher, const Attribute& attribute) {
     for (int64_t number : *list) hasher.add(number);
   }
   if (const auto* shapes = std::get_if<std::vector<Shape>>(&attribute)) {
+    hasher.add(static_cast<int64_t>(shapes->size()));
     for (const Shape& shape : *shapes) hasher.add(shape.str());
   }
 }
 
-void hash_node(Hasher& hasher, const Node& node, const std::unordered_map<const Node*, int>& ids) {
+using NodeIds = std::unordered_map<const Node*, int>;
+
+// A value of no node of the graph has id -1: a broken graph can be hashed too, the verifier judges
+// it.
+void hash_value(Hasher& hasher, Value value, const NodeIds& ids) {
+  const auto found = ids.find(value.node);
+  hasher.add(static_cast<int64_t>(found == ids.end() ? -1 : found->second));
+  hasher.add(static_cast<int64_t>(value.index));
+}
+
+// Each list is preceded by its length, so that different nodes never feed the same bytes.
+void hash_node(Hasher& hasher, const Node& node, const NodeIds& ids) {
   hasher.add(node.op()).add(static_cast<int64_t>(node.phase()));
   hasher.add(static_cast<int64_t>(node.num_operands()));
-  for (Value operand : node.operands()) {
-    hasher.add(static_cast<int64_t>(ids.at(operand.node))).add(static_cast<int64_t>(operand.index));
-  }
+  for (Value operand : node.operands()) hash_value(hasher, operand, ids);
+  hasher.add(static_cast<int64_t>(node.attributes().size()));
   for (const auto& [name, attribute] : node.attributes()) {
     hasher.add(name);
     hash_attribute(hasher, attribute);
   }
+  hasher.add(static_cast<int64_t>(node.num_results()));
   for (const TensorType& type : node.types()) hasher.add(type.str());
+  hasher.add(static_cast<int64_t>(node.body() != nullptr));
   if (node.body() != nullptr) {
     const Hash body = node.body()->hash();
     hasher.add_bytes(&body, sizeof body);
@@ -44,18 +57,24 @@ void hash_node(Hasher& hasher, const Node& node, const std::unordered_map<const 
 
 std::string_view phase_name(Phase phase) {
   switch (phase) {
-    case Phase::kForward: return "forward";
-    case Phase::kBackward: return "backward";
-    case Phase::kOptimizer: return "optimizer";
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kOptimizer:
+      return "optimizer";
   }
   return "?";
 }
 
 std::string_view role_name(StateRole role) {
   switch (role) {
-    case StateRole::kParameter: return "parameter";
-    case StateRole::kMoment: return "moment";
-    case StateRole::kBuffer: return "buffer";
+    case StateRole::kParameter:
+      return "parameter";
+    case StateRole::kMoment:
+      return "moment";
+    case StateRole::kBuffer:
+      return "buffer";
   }
   return "?";
 }
@@ -158,7 +177,9 @@ void Graph::substitute(const ValueMap<Value>& replacement) {
   for (Update& update : updates_) update.next = resolve(update.next);
 }
 
-std::vector<std::unique_ptr<Node>> Graph::take_nodes() { return std::exchange(nodes_, {}); }
+std::vector<std::unique_ptr<Node>> Graph::take_nodes() {
+  return std::exchange(nodes_, {});
+}
 
 void Graph::erase_if(const std::function<bool(const Node&)>& dead) {
   std::erase_if(nodes_, [&](const std::unique_ptr<Node>& node) { return dead(*node); });
@@ -190,19 +211,17 @@ std::unique_ptr<Graph> Graph::clone() const {
 }
 
 Hash Graph::hash() const {
-  std::unordered_map<const Node*, int> ids;
+  NodeIds ids;
   for (const auto& node : nodes_) ids.emplace(node.get(), static_cast<int>(ids.size()));
   Hasher hasher;
+  hasher.add(static_cast<int64_t>(nodes_.size()));
   for (const auto& node : nodes_) hash_node(hasher, *node, ids);
-  const auto add_value = [&](Value value) {
-    hasher.add(static_cast<int64_t>(ids.at(value.node))).add(static_cast<int64_t>(value.index));
-  };
-  hasher.add("outputs");
-  for (const Output& output : outputs_) add_value(output.value);
-  hasher.add("updates");
+  hasher.add(static_cast<int64_t>(outputs_.size()));
+  for (const Output& output : outputs_) hash_value(hasher, output.value, ids);
+  hasher.add(static_cast<int64_t>(updates_.size()));
   for (const Update& update : updates_) {
-    add_value({update.state, 0});
-    add_value(update.next);
+    hash_value(hasher, {update.state, 0}, ids);
+    hash_value(hasher, update.next, ids);
   }
   return hasher.finish();
 }
