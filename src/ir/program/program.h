@@ -1,0 +1,78 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/loop/loop.h"
+
+// When things happen and where bytes live. A Program holds no rank, device index, path or time.
+namespace monograph::ir {
+
+enum class Segment : uint8_t { kInput, kWeights, kMoments, kBuffers, kGradients, kOutput, kScratch };
+inline constexpr int kNumSegments = 7;
+std::string_view segment_name(Segment segment);
+
+struct Address {
+  Segment segment = Segment::kScratch;
+  int64_t offset = 0;  // bytes
+  bool operator==(const Address&) const = default;
+};
+
+// One launch of kernels[kernel]; one address a buffer of its Loop.
+struct KernelStep {
+  int kernel = -1;
+  std::vector<Address> arguments;
+};
+
+// c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows), float32 or float64, row-major with leading
+// dimensions; for every index of `batch`, with element strides per batch axis.
+struct GemmStep {
+  DType dtype = DType::kF32;
+  bool transpose_a = false, transpose_b = false;
+  int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+  std::vector<int64_t> batch, batch_strides_a, batch_strides_b, batch_strides_c;
+  Address a, b, c;
+  bool has_bias = false;
+  bool bias_along_rows = false;  // bias[i] for row i (a transposed product) instead of bias[j]
+  Address bias;
+};
+
+// Stable counting sort: order = positions sorted by id; offsets[v] .. offsets[v+1] are those with id v.
+// UserError at run time for an id outside 0..num_ids-1.
+struct SortIdsStep {
+  DType ids_dtype = DType::kI64;
+  int64_t num_positions = 0, num_ids = 0;
+  Address ids, order, offsets;  // order: i32[num_positions], offsets: i32[num_ids + 1]
+};
+
+struct Step {
+  std::variant<KernelStep, GemmStep, SortIdsStep> work;
+  std::string name;         // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
+  Phase phase = Phase::kForward;
+  int num_nodes = 1;        // graph nodes done by this step
+  double flops = 0;
+  int64_t bytes_moved = 0;  // by this step as written
+  int64_t bytes_least = 0;  // each distinct element of each operand and result once
+};
+
+struct ProgramTensor {
+  std::string name;
+  TensorType type;
+  Address address;
+  StateRole role = StateRole::kBuffer;  // states only
+};
+
+struct Program {
+  std::vector<int64_t> segment_bytes = std::vector<int64_t>(kNumSegments, 0);
+  std::vector<ProgramTensor> inputs, states, outputs;
+  std::vector<Loop> kernels;  // distinct
+  std::vector<Step> steps;    // in order
+  int64_t peak_bytes = 0;     // all segments
+  int64_t bound_bytes = 0;    // no plan for this order of steps can need less
+
+  std::string str() const;
+};
+
+}  // namespace monograph::ir
