@@ -1,0 +1,247 @@
+#include "ir/verifier.h"
+
+#include <fmt/format.h>
+
+#include "ir/printer.h"
+
+namespace monograph::ir {
+namespace {
+
+bool is_role(std::string_view name) {
+  for (const StateRole role : {StateRole::kParameter, StateRole::kMoment, StateRole::kBuffer}) {
+    if (role_name(role) == name) return true;
+  }
+  return false;
+}
+
+class Verifier {
+ public:
+  Verifier(const Graph& graph, VerifyOptions options, std::string path,
+           std::vector<Violation>& violations)
+      : graph_(graph),
+        options_(options),
+        path_(std::move(path)),
+        names_(graph),
+        violations_(violations) {
+    for (const auto& node : graph.nodes()) members_.insert(node.get());
+  }
+
+  bool is_body() const { return !path_.empty(); }
+
+  void run() {
+    for (const auto& node : graph_.nodes()) {
+      check_operands(*node);
+      if (node->num_results() == 0 || node->op().empty()) {
+        report("V1.6", *node, "the node has no op or no result: give it both");
+      } else if (node->is_placeholder()) {
+        check_placeholder(*node);
+      }
+      check_body(*node);
+      defined_.insert(node.get());
+    }
+    check_outputs();
+    check_updates();
+    if (options_.dead_nodes) check_dead_nodes();
+  }
+
+ private:
+  void report(const char* code, const Node& node, const std::string& message) {
+    violations_.push_back(
+        {code, &node, fmt::format("{}{}: {}", path_, to_text(node, names_), message)});
+  }
+  void report(const char* code, const std::string& message) {
+    violations_.push_back({code, nullptr, path_ + message});
+  }
+
+  // What is wrong with a value as an operand or a root; false when nothing is.
+  struct Fault {
+    const char* code = nullptr;
+    std::string message;
+    explicit operator bool() const { return code != nullptr; }
+  };
+  Fault fault_of(Value value) const {
+    if (value.node == nullptr) return {"V1.2", "is no value: give one of the graph"};
+    if (members_.count(value.node) == 0) {
+      return {"V1.3", "belongs to a node outside the graph: use a node of this graph"};
+    }
+    if (value.index < 0 || value.index >= value.node->num_results()) {
+      return {"V1.5", fmt::format("is result {} of {}, which has {}: use 0..{}", value.index,
+                                  value.node->op(), value.node->num_results(),
+                                  value.node->num_results() - 1)};
+    }
+    return {};
+  }
+
+  void check_operands(const Node& node) {
+    for (int i = 0; i < node.num_operands(); ++i) {
+      const Value operand = node.operand(i);
+      if (const Fault fault = fault_of(operand)) {
+        report(fault.code, node, fmt::format("operand {} {}", i, fault.message));
+      } else if (defined_.count(operand.node) == 0) {
+        report("V1.4", node,
+               fmt::format("operand {} is used before its definition (a cycle, or nodes out of "
+                           "order): define {} above",
+                           i, names_(operand)));
+      }
+    }
+  }
+
+  void check_placeholder(const Node& node) {
+    if (node.name().empty() || !placeholder_names_.insert(node.name()).second) {
+      report("V1.1", node,
+             node.name().empty() ? "the placeholder has no name: give it one"
+                                 : "another placeholder has this name: make names unique");
+    }
+    const auto role = node.attributes().find("role");
+    const bool has_role = role != node.attributes().end() &&
+                          std::holds_alternative<std::string>(role->second) &&
+                          is_role(std::get<std::string>(role->second));
+    if (node.num_operands() > 0 || node.num_results() != 1 || (node.is("state") && !has_role)) {
+      report("V1.7", node,
+             "a placeholder has no operand, one result, and a state the role parameter, moment or "
+             "buffer");
+    }
+    if (is_body() && node.is("state")) {
+      report("V1.13", node, "a body holds a state: pass its value in as an operand");
+    }
+  }
+
+  void check_body(const Node& node) {
+    if (node.is("fused") != (node.body() != nullptr)) {
+      report("V1.11", node,
+             node.body() == nullptr ? "a fused node has no body: give it one"
+                                    : "only a fused node has a body: name the op fused");
+    }
+    if (node.body() == nullptr) return;
+    const Graph& body = *node.body();
+    check_body_signature(node, body);
+    const std::string path = fmt::format("{}body of {}: ", path_, names_({mutable_of(node), 0}));
+    Verifier(body, options_, path, violations_).run();
+  }
+
+  void check_body_signature(const Node& node, const Graph& body) {
+    std::vector<TensorType> given, taken, returned;
+    for (const Value operand : node.operands()) {
+      if (fault_of(operand)) return;
+      given.push_back(operand.type());
+    }
+    for (const Node* input : body.inputs()) {
+      if (input->num_results() != 1) return;
+      taken.push_back(input->types()[0]);
+    }
+    if (given != taken) {
+      report("V1.12", node,
+             fmt::format("the body takes ({}), the operands are ({}): make them equal",
+                         types_text(taken), types_text(given)));
+    }
+    for (const Graph::Output& output : body.outputs()) {
+      if (!is_value_of(body, output.value)) return;  // reported inside the body
+      returned.push_back(output.value.type());
+    }
+    if (returned != node.types()) {
+      report("V1.12", node,
+             fmt::format("the body returns ({}), the results are ({}): make them equal",
+                         types_text(returned), types_text(node.types())));
+    }
+  }
+
+  static bool is_value_of(const Graph& graph, Value value) {
+    for (const auto& node : graph.nodes()) {
+      if (node.get() == value.node) return value.index >= 0 && value.index < node->num_results();
+    }
+    return false;
+  }
+
+  static std::string types_text(const std::vector<TensorType>& types) {
+    std::string text;
+    for (const TensorType& type : types) text += (text.empty() ? "" : ", ") + type.str();
+    return text;
+  }
+
+  static Node* mutable_of(const Node& node) { return const_cast<Node*>(&node); }  // for naming only
+
+  void check_outputs() {
+    if (graph_.outputs().empty() && (is_body() || graph_.updates().empty())) {
+      report("V1.8", "the graph returns nothing and updates nothing: add an output");
+    }
+    std::unordered_set<std::string> names;
+    for (const Graph::Output& output : graph_.outputs()) {
+      if (const Fault fault = fault_of(output.value)) {
+        report(fault.code, fmt::format("output '{}' {}", output.name, fault.message));
+      }
+      if (!is_body() && (output.name.empty() || !names.insert(output.name).second)) {
+        report("V1.9", fmt::format("output name '{}' is empty or given twice: make names unique",
+                                   output.name));
+      }
+    }
+  }
+
+  void check_updates() {
+    std::unordered_set<const Node*> updated;
+    for (const auto& [state, next] : graph_.updates()) {
+      if (is_body()) report("V1.13", "a body updates a state: return its value instead");
+      const Fault state_fault = fault_of({state, 0});
+      if (state_fault || !state->is("state")) {
+        report("V1.10", "an update is of no state of the graph: give it a state placeholder");
+        continue;
+      }
+      if (!updated.insert(state).second) {
+        report("V1.10", *state, "the state has two updates: keep one");
+      }
+      if (const Fault fault = fault_of(next)) {
+        report(fault.code, *state, fmt::format("the state's update {}", fault.message));
+      } else if (next.type() != state->types()[0]) {
+        report("V1.10", *state,
+               fmt::format("the update {} is of type {}: convert or reshape it", names_(next),
+                           next.type().str()));
+      }
+    }
+  }
+
+  void check_dead_nodes() {
+    std::unordered_set<const Node*> live;
+    std::vector<const Node*> pending;
+    const auto reach = [&](Value value) {
+      if (members_.count(value.node) > 0 && live.insert(value.node).second) {
+        pending.push_back(value.node);
+      }
+    };
+    for (const Value root : graph_.roots()) reach(root);
+    while (!pending.empty()) {
+      const Node* node = pending.back();
+      pending.pop_back();
+      for (const Value operand : node->operands()) reach(operand);
+    }
+    for (const auto& node : graph_.nodes()) {
+      if (live.count(node.get()) == 0 && !node->is_placeholder()) {
+        report("V1.14", *node, "no output and no update needs it: remove it");
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const VerifyOptions options_;
+  const std::string path_;  // "body of %5: "; empty outside bodies
+  const ValueNames names_;
+  std::vector<Violation>& violations_;
+  std::unordered_set<const Node*> members_, defined_;
+  std::unordered_set<std::string> placeholder_names_;
+};
+
+}  // namespace
+
+std::vector<Violation> verify(const Graph& graph, VerifyOptions options) {
+  std::vector<Violation> violations;
+  Verifier(graph, options, "", violations).run();
+  return violations;
+}
+
+std::string to_text(const std::vector<Violation>& violations) {
+  std::string text;
+  for (const Violation& violation : violations) {
+    text += violation.code + " " + violation.message + "\n";
+  }
+  return text;
+}
+
+}  // namespace monograph::ir
