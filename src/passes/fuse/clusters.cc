@@ -1,0 +1,165 @@
+#include "passes/fuse/clusters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace monograph::passes {
+
+using ir::Node;
+using ir::Value;
+
+Clusters::Clusters(const ir::Graph& graph) : graph_(graph), users_(ir::users_of(graph)) {
+  for (Value root : graph.roots()) roots_.insert(root);
+  for (const auto& node : graph.nodes()) {
+    auto group = std::make_unique<Group>();
+    const FuseRole role = fuse_role(*node);
+    group->is_kernel = role != FuseRole::kNone && role != FuseRole::kCreation;
+    if (role == FuseRole::kCreation) {
+      const auto& users_here = users(node->result());
+      group->is_kernel = is_root(node->result()) ||
+                         std::any_of(users_here.begin(), users_here.end(), [](const Node* user) {
+                           return fuse_role(*user) == FuseRole::kNone;
+                         });
+    }
+    if (group->is_kernel) group->space = space_of(*node);
+    group->members.push_back(node.get());
+    groups_by_node_.push_back(group.get());
+    storage_.push_back(std::move(group));
+  }
+}
+
+const std::vector<Node*>& Clusters::users(Value value) const {
+  static const std::vector<Node*> kNone;
+  const auto found = users_.find(value);
+  return found == users_.end() ? kNone : found->second;
+}
+
+std::vector<Clusters::Group*> Clusters::groups() {
+  std::vector<Group*> result;
+  for (const auto& group : storage_) {
+    if (!group->members.empty()) result.push_back(group.get());
+  }
+  return result;
+}
+
+// A result that is complete only at the end, or an operand that must lie in memory, keeps the two
+// nodes of an edge apart.
+static bool is_barrier(const Node& producer, const Node& user, Value value) {
+  if (fuse_role(producer) == FuseRole::kTerminal) return true;
+  if (fuse_role(user) != FuseRole::kIndexed) return false;
+  return user.is("segment_sum") || user.operand(0) == value;
+}
+
+bool Clusters::has_barrier(const Group& from, const Group& to) const {
+  for (Node* node : from.members) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      for (const Node* user : users(node->result(i))) {
+        if (groups_by_node_[user->id()] == &to && is_barrier(*node, *user, node->result(i))) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// Depth-first from the users of `from` outside both groups; ids bound the search.
+bool Clusters::has_detour(const Group& from, const Group& to) {
+  const int last = to.members.back()->id();
+  std::unordered_set<const Group*> seen = {&from, &to};
+  std::vector<const Group*> pending = {&from};
+  while (!pending.empty()) {
+    const Group& group = *pending.back();
+    pending.pop_back();
+    for (Node* node : group.members) {
+      for (int i = 0; i < node->num_results(); ++i) {
+        for (const Node* user : users(node->result(i))) {
+          const Group* next = groups_by_node_[user->id()];
+          if (next == &to && &group != &from) return true;
+          if (next->members.front()->id() > last || !seen.insert(next).second) continue;
+          pending.push_back(next);
+        }
+      }
+    }
+  }
+  return false;
+}
+
+bool Clusters::can_store_outputs(const Group& a, const Group& b, const Space& joined) const {
+  for (const Group* group : {&a, &b}) {
+    for (Node* node : group->members) {
+      const FuseRole role = fuse_role(*node);
+      if (role == FuseRole::kTerminal || can_store(joined, node->types()[0].shape)) continue;
+      const Value value = node->result();
+      const auto& users_here = users(value);
+      const bool leaves = is_root(value) || std::any_of(users_here.begin(), users_here.end(),
+                                                        [&](const Node* user) {
+                                                          const Group* at =
+                                                              groups_by_node_[user->id()];
+                                                          return at != &a && at != &b;
+                                                        });
+      if (leaves) return false;
+    }
+  }
+  return true;
+}
+
+std::string_view Clusters::why_not(const Group& a, const Group& b) {
+  if (!a.is_kernel || !b.is_kernel) return "a library call, a view or an input";
+  Space joined = a.space;
+  if (const std::string_view reason = join(joined, b.space); !reason.empty()) return reason;
+  if (has_barrier(a, b) || has_barrier(b, a)) return "complete only when the kernel ends";
+  if (!can_store_outputs(a, b, joined)) return "a broadcast value is needed in memory";
+  if (has_detour(a, b) || has_detour(b, a)) return "a path between them leaves the kernel";
+  return {};
+}
+
+void Clusters::merge(Group& into, Group& from) {
+  join(into.space, from.space);
+  const size_t middle = into.members.size();
+  for (Node* node : from.members) {
+    groups_by_node_[node->id()] = &into;
+    into.members.push_back(node);
+  }
+  std::inplace_merge(into.members.begin(), into.members.begin() + middle, into.members.end(),
+                     [](const Node* a, const Node* b) { return a->id() < b->id(); });
+  from.members.clear();
+}
+
+bool Clusters::try_merge(const Node* a, const Node* b) {
+  Group* first = group_of(a);
+  Group* second = group_of(b);
+  if (first == second || !why_not(*first, *second).empty()) return false;
+  merge(*first, *second);
+  return true;
+}
+
+void Clusters::merge_along_edges() {
+  for (const auto& node : graph_.nodes()) {
+    if (!group_of(node.get())->is_kernel) continue;
+    for (Value operand : node->operands()) try_merge(operand.node, node.get());
+  }
+}
+
+// A shared scalar saves no traffic, so it joins only kernels of scalars.
+void Clusters::merge_siblings() {
+  const auto is_scalar = [&](const Node* node) {
+    return group_of(node)->space.shape.num_elements() == 1;
+  };
+  for (const auto& node : graph_.nodes()) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      std::vector<Node*> siblings = users(node->result(i));
+      if (node->types()[i].num_elements() == 1) {
+        std::erase_if(siblings, [&](const Node* sibling) { return !is_scalar(sibling); });
+      }
+      for (size_t first = 0; first < siblings.size(); ++first) {
+        for (size_t second = first + 1; second < siblings.size(); ++second) {
+          try_merge(siblings[first], siblings[second]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace monograph::passes

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "passes/fuse/space.h"
+
+namespace monograph::passes {
+
+// Groups the nodes of a graph into kernels. Greedy: first along edges in graph order (a consumer joins
+// its producers), then siblings that read the same value. Two groups join only if their spaces do, no
+// path between them leaves them (the groups stay acyclic), and no value inside is complete only at the
+// kernel's end. Creation nodes are in no group unless something outside kernels needs them.
+class Clusters {
+ public:
+  struct Group {
+    Space space;
+    std::vector<ir::Node*> members;  // in graph order
+    std::vector<ir::Node*> clones;   // done again here rather than read (see recompute.h)
+    bool is_kernel = false;
+  };
+
+  explicit Clusters(const ir::Graph& graph);  // the graph must be renumbered
+
+  void merge_along_edges();
+  void merge_siblings();
+
+  // The groups with members, in no particular order.
+  std::vector<Group*> groups();
+  Group* group_of(const ir::Node* node) { return groups_by_node_[node->id()]; }
+  const std::vector<ir::Node*>& users(ir::Value value) const;
+  bool is_root(ir::Value value) const { return roots_.contains(value); }
+
+  // Why these two groups may not be one; empty when they may.
+  std::string_view why_not(const Group& a, const Group& b);
+
+ private:
+  void merge(Group& into, Group& from);
+  bool try_merge(const ir::Node* a, const ir::Node* b);
+  bool has_barrier(const Group& from, const Group& to) const;
+  bool has_detour(const Group& from, const Group& to);
+  bool can_store_outputs(const Group& a, const Group& b, const Space& joined) const;
+
+  const ir::Graph& graph_;
+  std::vector<std::unique_ptr<Group>> storage_;
+  std::vector<Group*> groups_by_node_;
+  ir::ValueMap<std::vector<ir::Node*>> users_;
+  ir::ValueSet roots_;
+};
+
+}  // namespace monograph::passes

@@ -1,0 +1,207 @@
+#include "passes/fuse/fuse.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "base/error.h"
+#include "passes/fuse/clusters.h"
+#include "passes/fuse/recompute.h"
+
+namespace monograph::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using Group = Clusters::Group;
+
+// What a group does, in graph order: members, clones, and the creation nodes that they read.
+std::vector<Node*> body_nodes(const Group& group) {
+  std::vector<Node*> pending = group.members;
+  pending.insert(pending.end(), group.clones.begin(), group.clones.end());
+  std::vector<Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    if (!seen.insert(node).second) continue;
+    nodes.push_back(node);
+    for (Value operand : node->operands()) {
+      if (fuse_role(*operand.node) == FuseRole::kCreation) pending.push_back(operand.node);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return a->id() < b->id(); });
+  return nodes;
+}
+
+struct Kernel {
+  std::vector<Node*> nodes;
+  std::unordered_set<const Node*> inside;
+  std::vector<Value> operands;  // values of the original graph
+  std::vector<Value> results;
+  int order = 0;  // id of the last member
+};
+
+class FusedGraph {
+ public:
+  FusedGraph(ir::Graph& graph, Clusters& clusters) : graph_(graph), clusters_(clusters) {
+    for (Group* group : clusters.groups()) {
+      if (!group->is_kernel) continue;
+      Kernel& kernel = kernels_[group];
+      kernel.nodes = body_nodes(*group);
+      kernel.inside.insert(kernel.nodes.begin(), kernel.nodes.end());
+      kernel.order = group->members.back()->id();
+      collect_operands(kernel);
+    }
+    for (Group* group : clusters.groups()) {
+      if (group->is_kernel) collect_results(kernels_.at(group), *group);
+    }
+  }
+
+  // Streams the graph back: kernels and other nodes in a topological order that stays close to the
+  // original one (a kernel stands where its last member stood).
+  void rebuild() {
+    old_nodes_ = graph_.take_nodes();
+    std::unordered_map<Group*, int> waiting;
+    std::unordered_map<Group*, std::vector<Group*>> followers;
+    for (Group* group : clusters_.groups()) {
+      if (is_dropped(*group)) continue;
+      std::unordered_set<Group*> before;
+      for (Value operand : operands_of(group)) before.insert(clusters_.group_of(operand.node));
+      waiting[group] = static_cast<int>(before.size());
+      for (Group* producer : before) followers[producer].push_back(group);
+    }
+    const auto later = [](const Group* a, const Group* b) {
+      return a->members.back()->id() > b->members.back()->id();
+    };
+    std::priority_queue<Group*, std::vector<Group*>, decltype(later)> ready(later);
+    for (const auto& [group, count] : waiting) {
+      if (count == 0) ready.push(group);
+    }
+    size_t num_emitted = 0;
+    while (!ready.empty()) {
+      Group* group = ready.top();
+      ready.pop();
+      emit(group);
+      ++num_emitted;
+      for (Group* follower : followers[group]) {
+        if (--waiting[follower] == 0) ready.push(follower);
+      }
+    }
+    check(num_emitted == waiting.size(), "fuse: kernels form a cycle ({} of {} emitted)",
+          num_emitted, waiting.size());
+    graph_.substitute(moved_);
+  }
+
+ private:
+  void collect_operands(Kernel& kernel) {
+    for (Node* node : kernel.nodes) {
+      for (Value operand : node->operands()) {
+        if (kernel.inside.contains(operand.node)) continue;
+        if (std::find(kernel.operands.begin(), kernel.operands.end(), operand) ==
+            kernel.operands.end()) {
+          kernel.operands.push_back(operand);
+          read_.insert(operand);
+        }
+      }
+    }
+  }
+
+  void collect_results(Kernel& kernel, const Group& group) {
+    for (Node* node : group.members) {
+      const Value value = node->result();
+      bool leaves = clusters_.is_root(value) || read_.contains(value);
+      for (const Node* user : clusters_.users(value)) {
+        leaves = leaves || !clusters_.group_of(user)->is_kernel;
+      }
+      if (leaves) kernel.results.push_back(value);
+    }
+  }
+
+  bool is_dropped(const Group& group) const {
+    return !group.is_kernel && fuse_role(*group.members.front()) == FuseRole::kCreation;
+  }
+
+  const std::vector<Value>& operands_of(Group* group) const {
+    return group->is_kernel ? kernels_.at(group).operands : group->members.front()->operands();
+  }
+
+  Value moved(Value value) const {
+    const auto found = moved_.find(value);
+    return found == moved_.end() ? value : found->second;
+  }
+
+  void emit(Group* group) {
+    if (group->is_kernel) return emit_kernel(kernels_.at(group));
+    Node* node = group->members.front();
+    for (int i = 0; i < node->num_operands(); ++i) node->set_operand(i, moved(node->operand(i)));
+    graph_.append(std::move(old_nodes_[node->id()]));
+  }
+
+  void emit_kernel(const Kernel& kernel) {
+    auto body = std::make_unique<ir::Graph>("kernel");
+    ir::ValueMap<Value> inside;
+    std::vector<Value> operands;
+    for (Value operand : kernel.operands) {
+      const std::string name = fmt::format("x{}", operands.size());
+      inside[operand] = body->add_input(name, operand.type())->result();
+      operands.push_back(moved(operand));
+    }
+    for (Node* node : kernel.nodes) {
+      std::vector<Value> arguments;
+      for (Value operand : node->operands()) arguments.push_back(inside.at(operand));
+      Node* twin = body->add(node->op(), std::move(arguments), node->attributes(), node->types());
+      twin->set_phase(node->phase());
+      twin->set_provenance(node->provenance());
+      inside[node->result()] = twin->result();
+    }
+    for (Value result : kernel.results) {
+      body->add_output(fmt::format("y{}", body->outputs().size()), inside.at(result));
+    }
+    const Node& last = *kernel.nodes.back();
+    Node* fused = graph_.add_fused(std::move(operands), std::move(body));
+    fused->set_phase(last.phase());
+    fused->set_provenance(last.provenance());
+    for (int i = 0; i < fused->num_results(); ++i) moved_[kernel.results[i]] = fused->result(i);
+  }
+
+  ir::Graph& graph_;
+  Clusters& clusters_;
+  std::unordered_map<Group*, Kernel> kernels_;
+  ir::ValueSet read_;  // by some kernel, from memory
+  std::vector<std::unique_ptr<Node>> old_nodes_;
+  ir::ValueMap<Value> moved_;
+};
+
+// The reason of each edge between two kernels that stayed.
+void remark_edges(const ir::Graph& graph, Clusters& clusters, PassContext& context) {
+  for (const auto& node : graph.nodes()) {
+    Group* group = clusters.group_of(node.get());
+    for (Value operand : node->operands()) {
+      Group* producer = clusters.group_of(operand.node);
+      if (producer == group || !producer->is_kernel || !group->is_kernel) continue;
+      context.remark(*node, fmt::format("not fused with %{} = {}: {}", operand.node->id(),
+                                        operand.node->op(), clusters.why_not(*producer, *group)));
+    }
+  }
+}
+
+}  // namespace
+
+bool fuse(ir::Graph& graph, PassContext& context) {
+  graph.renumber();
+  Clusters clusters(graph);
+  clusters.merge_along_edges();
+  clusters.merge_siblings();
+  recompute_across_kernels(graph, clusters, context);
+  remark_edges(graph, clusters, context);
+  const auto groups = clusters.groups();
+  if (std::none_of(groups.begin(), groups.end(), [](Group* group) { return group->is_kernel; })) {
+    return false;
+  }
+  FusedGraph(graph, clusters).rebuild();
+  graph.renumber();
+  return true;
+}
+
+}  // namespace monograph::passes

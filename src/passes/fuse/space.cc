@@ -1,0 +1,119 @@
+#include "passes/fuse/space.h"
+
+#include <algorithm>
+
+#include "ops/registry.h"
+
+namespace monograph::passes {
+namespace {
+
+using ir::Shape;
+
+enum class ReductionForm { kRows, kRowsDropped, kColumns, kAll, kMixed };
+
+struct ReductionFacts {
+  ReductionForm form;
+  int inner_rank;
+};
+
+// Which axes a reduction takes: a suffix (rows), a prefix (columns), all, or something between.
+ReductionFacts reduction_facts(const ir::Node& node) {
+  const auto& axes = node.attribute<std::vector<int64_t>>("axes");
+  const Shape& shape = node.operand(0).shape();
+  const int rank = shape.rank();
+  const int count = static_cast<int>(axes.size());
+  if (count == rank) return {ReductionForm::kAll, Space::kFree};
+  const bool is_suffix = axes.front() == rank - count;
+  const bool is_prefix = axes.back() == count - 1;
+  if (is_suffix) {
+    const bool keeps = node.attribute<bool>("keepdim");
+    return {keeps ? ReductionForm::kRows : ReductionForm::kRowsDropped, count};
+  }
+  if (is_prefix) return {ReductionForm::kColumns, rank - count};
+  return {ReductionForm::kMixed, Space::kFree};
+}
+
+Shape with_inner_ones(const Shape& shape, int inner_rank) {
+  std::vector<int64_t> dims = shape.dims();
+  std::fill(dims.end() - inner_rank, dims.end(), 1);
+  return Shape(std::move(dims));
+}
+
+// The smallest number of trailing dims that, made 1, turn `big` into `small`; kFree when none does.
+int row_rank_between(const Shape& small, const Shape& big) {
+  if (small.rank() != big.rank()) return Space::kFree;
+  for (int inner = 1; inner <= big.rank(); ++inner) {
+    if (with_inner_ones(big, inner) == small) return inner;
+  }
+  return Space::kFree;
+}
+
+}  // namespace
+
+FuseRole fuse_role(const ir::Node& node) {
+  if (node.is("embedding") || node.is("gather") || node.is("segment_sum")) {
+    return FuseRole::kIndexed;
+  }
+  if (node.is("expand")) return FuseRole::kElement;
+  const ops::OpDef* op = ops::op_of(node);
+  if (op == nullptr || op->has(ops::kLibrary)) return FuseRole::kNone;
+  if (op->has(ops::kCreation)) return FuseRole::kCreation;
+  if (op->has(ops::kPointwise)) return FuseRole::kElement;
+  if (op->has(ops::kReduction)) {
+    switch (reduction_facts(node).form) {
+      case ReductionForm::kRows: return FuseRole::kRowReduction;
+      case ReductionForm::kRowsDropped:
+      case ReductionForm::kColumns:
+      case ReductionForm::kAll: return FuseRole::kTerminal;
+      case ReductionForm::kMixed: return FuseRole::kNone;
+    }
+  }
+  return FuseRole::kNone;
+}
+
+Shape Space::row_shape() const { return with_inner_ones(shape, std::max(inner_rank, 0)); }
+
+Space space_of(const ir::Node& node) {
+  if (ops::has_trait(node, ops::kReduction)) {
+    return {node.operand(0).shape(), reduction_facts(node).inner_rank, true};
+  }
+  if (node.is("gather")) return {node.operand(0).shape(), 1, true};
+  if (node.is("embedding") || node.is("segment_sum")) return {node.types()[0].shape, 1, true};
+  return {node.types()[0].shape, Space::kFree, false};
+}
+
+std::string_view join(Space& a, const Space& b) {
+  const bool a_is_big = ir::broadcasts_to(b.shape, a.shape);
+  if (!a_is_big && !ir::broadcasts_to(a.shape, b.shape)) return "shapes differ";
+  const Space& big = a_is_big ? a : b;
+  const Space& small = a_is_big ? b : a;
+  Space joined = big;
+  joined.has_reduction = a.has_reduction || b.has_reduction;
+  if (big.shape == small.shape) {
+    if (big.inner_rank != Space::kFree && small.inner_rank != Space::kFree &&
+        big.inner_rank != small.inner_rank) {
+      return "reductions over different axes";
+    }
+    joined.inner_rank = std::max(big.inner_rank, small.inner_rank);
+  } else {
+    const int row_rank = row_rank_between(small.shape, big.shape);
+    const bool fits_rows = row_rank != Space::kFree &&
+                           (big.inner_rank == Space::kFree || big.inner_rank == row_rank);
+    if (small.has_reduction) {
+      // Row values reduced over all rows stay correct in the larger space; nothing else does.
+      if (!fits_rows || small.inner_rank != Space::kFree) return "a reduction of a smaller space";
+      joined.inner_rank = row_rank;
+    } else if (fits_rows && small.shape.num_elements() > 1) {
+      joined.inner_rank = row_rank;
+    }
+  }
+  a = joined;
+  return {};
+}
+
+bool can_store(const Space& space, const Shape& shape) {
+  if (shape.num_elements() == 1 || shape == space.shape) return true;
+  return space.inner_rank != Space::kFree && shape == space.row_shape();
+}
+
+}  // namespace monograph::passes
