@@ -1,4 +1,4 @@
-"""Weights and batches that every implementation can make bit for bit, without a library's generator.
+"""Weights and batches that every implementation can make bit for bit, without a library.
 
 mix(i, k) hashes an element index i and a stream number k to 32 bits:
     x = (i + 1) * 0x9E3779B9  xor  (k + 1) * 0x85EBCA6B          (modulo 2^32)
