@@ -1,7 +1,6 @@
 #include "ir/rewriter.h"
 
 #include "base/error.h"
-#include "ir/printer.h"
 
 namespace monograph::ir {
 namespace {

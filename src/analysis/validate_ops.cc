@@ -1,0 +1,66 @@
+#include "analysis/validate_ops.h"
+
+#include "base/error.h"
+#include "ir/printer.h"
+#include "ops/registry.h"
+
+namespace monograph::analysis {
+namespace {
+
+struct Fault {
+  const char* code = nullptr;
+  std::string message;
+};
+
+std::string types_text(const std::vector<ir::TensorType>& types) {
+  std::string text;
+  for (const ir::TensorType& type : types) text += (text.empty() ? "" : ", ") + type.str();
+  return text;
+}
+
+bool takes(const ops::OpDef& op, size_t num_operands) {
+  return op.is_variadic() ? num_operands >= op.operands.size() : num_operands == op.operands.size();
+}
+
+Fault fault_of(const ir::Node& node) {
+  const ops::OpDef* op = ops::op_of(node);
+  try {
+    if (op == nullptr) ops::op_named(node.op());  // throws, with the nearest op's name
+    std::vector<ir::TensorType> operands;
+    for (const ir::Value operand : node.operands()) operands.push_back(operand.type());
+    const auto inferred = ops::infer_types(*op, operands, node.attributes());
+    if (inferred == node.types()) return {};
+    return {"V1.23", fmt::format("{} infers ({}): give the node these types", node.op(),
+                                 types_text(inferred))};
+  } catch (const UserError& error) {
+    if (op == nullptr) return {"V1.20", error.what()};
+    return {takes(*op, node.operands().size()) ? "V1.22" : "V1.21", error.what()};
+  }
+}
+
+void validate(const ir::Graph& graph, const std::string& path,
+              std::vector<ir::Violation>& violations) {
+  const ir::ValueNames names(graph);
+  for (const auto& node : graph.nodes()) {
+    if (node->is_placeholder()) continue;
+    if (node->body() != nullptr) {
+      validate(*node->body(), fmt::format("{}body of {}: ", path, names(node->result())),
+               violations);
+      continue;
+    }
+    const Fault fault = fault_of(*node);
+    if (fault.code == nullptr) continue;
+    violations.push_back({fault.code, node.get(),
+                          fmt::format("{}{}: {}", path, to_text(*node, names), fault.message)});
+  }
+}
+
+}  // namespace
+
+std::vector<ir::Violation> validate_ops(const ir::Graph& graph) {
+  std::vector<ir::Violation> violations;
+  validate(graph, "", violations);
+  return violations;
+}
+
+}  // namespace monograph::analysis
