@@ -6,6 +6,9 @@
 
 namespace monograph::passes {
 
+using analysis::fuse_role;
+using analysis::FuseRole;
+using analysis::IterationSpace;
 using ir::Node;
 using ir::Value;
 
@@ -22,7 +25,7 @@ Clusters::Clusters(const ir::Graph& graph) : graph_(graph), users_(ir::users_of(
                            return fuse_role(*user) == FuseRole::kNone;
                          });
     }
-    if (group->is_kernel) group->space = space_of(*node);
+    if (group->is_kernel) group->space = analysis::iteration_space(*node);
     group->members.push_back(node.get());
     groups_by_node_.push_back(group.get());
     storage_.push_back(std::move(group));
@@ -45,17 +48,15 @@ std::vector<Clusters::Group*> Clusters::groups() {
 
 // A result that is complete only at the end, or an operand that must lie in memory, keeps the two
 // nodes of an edge apart.
-static bool is_barrier(const Node& producer, const Node& user, Value value) {
-  if (fuse_role(producer) == FuseRole::kTerminal) return true;
-  if (fuse_role(user) != FuseRole::kIndexed) return false;
-  return user.is("segment_sum") || user.operand(0) == value;
+static bool is_barrier(const Node& producer, const Node& user) {
+  return fuse_role(producer) == FuseRole::kTerminal || fuse_role(user) == FuseRole::kIndexed;
 }
 
 bool Clusters::has_barrier(const Group& from, const Group& to) const {
   for (Node* node : from.members) {
     for (int i = 0; i < node->num_results(); ++i) {
       for (const Node* user : users(node->result(i))) {
-        if (groups_by_node_[user->id()] == &to && is_barrier(*node, *user, node->result(i))) {
+        if (groups_by_node_[user->id()] == &to && is_barrier(*node, *user)) {
           return true;
         }
       }
@@ -86,11 +87,11 @@ bool Clusters::has_detour(const Group& from, const Group& to) {
   return false;
 }
 
-bool Clusters::can_store_outputs(const Group& a, const Group& b, const Space& joined) const {
+bool Clusters::can_store_outputs(const Group& a, const Group& b, const IterationSpace& joined) const {
   for (const Group* group : {&a, &b}) {
     for (Node* node : group->members) {
       const FuseRole role = fuse_role(*node);
-      if (role == FuseRole::kTerminal || can_store(joined, node->types()[0].shape)) continue;
+      if (role == FuseRole::kTerminal || analysis::can_store(joined, node->types()[0].shape)) continue;
       const Value value = node->result();
       const auto& users_here = users(value);
       const bool leaves = is_root(value) || std::any_of(users_here.begin(), users_here.end(),
@@ -107,7 +108,7 @@ bool Clusters::can_store_outputs(const Group& a, const Group& b, const Space& jo
 
 std::string_view Clusters::why_not(const Group& a, const Group& b) {
   if (!a.is_kernel || !b.is_kernel) return "a library call, a view or an input";
-  Space joined = a.space;
+  IterationSpace joined = a.space;
   if (const std::string_view reason = join(joined, b.space); !reason.empty()) return reason;
   if (has_barrier(a, b) || has_barrier(b, a)) return "complete only when the kernel ends";
   if (!can_store_outputs(a, b, joined)) return "a broadcast value is needed in memory";

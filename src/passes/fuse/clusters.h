@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "passes/fuse/space.h"
+#include "analysis/iteration_space.h"
 
 namespace monograph::passes {
 
@@ -14,7 +14,7 @@ namespace monograph::passes {
 class Clusters {
  public:
   struct Group {
-    Space space;
+    analysis::IterationSpace space;
     std::vector<ir::Node*> members;  // in graph order
     std::vector<ir::Node*> clones;   // done again here rather than read (see recompute.h)
     bool is_kernel = false;
@@ -39,7 +39,7 @@ class Clusters {
   bool try_merge(const ir::Node* a, const ir::Node* b);
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& from, const Group& to);
-  bool can_store_outputs(const Group& a, const Group& b, const Space& joined) const;
+  bool can_store_outputs(const Group& a, const Group& b, const analysis::IterationSpace& joined) const;
 
   const ir::Graph& graph_;
   std::vector<std::unique_ptr<Group>> storage_;

@@ -10,6 +10,8 @@
 namespace monograph::passes {
 namespace {
 
+using analysis::fuse_role;
+using analysis::FuseRole;
 using ir::Node;
 using ir::Value;
 using Group = Clusters::Group;

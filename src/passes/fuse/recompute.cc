@@ -7,6 +7,8 @@
 namespace monograph::passes {
 namespace {
 
+using analysis::fuse_role;
+using analysis::FuseRole;
 using ir::Node;
 using ir::Value;
 using Group = Clusters::Group;
@@ -102,7 +104,7 @@ class Recompute {
   }
 
   bool can_store_here(Value value) const {
-    return can_store(clusters_.group_of(value.node)->space, value.shape());
+    return analysis::can_store(clusters_.group_of(value.node)->space, value.shape());
   }
 
   void visit(Node& node) {

@@ -5,7 +5,7 @@
 #include "ir/graph.h"
 
 // The iteration space of a generated kernel, and how a node sits in it.
-namespace monograph::passes {
+namespace monograph::analysis {
 
 // What a node does inside a kernel.
 enum class FuseRole : uint8_t {
@@ -19,7 +19,7 @@ enum class FuseRole : uint8_t {
 FuseRole fuse_role(const ir::Node& node);
 
 // Rows x inner: the last `inner_rank` dims are the inner axes. kFree: no node has fixed them yet.
-struct Space {
+struct IterationSpace {
   static constexpr int kFree = -1;
   ir::Shape shape;
   int inner_rank = kFree;
@@ -28,12 +28,12 @@ struct Space {
   ir::Shape row_shape() const;  // the inner dims are 1
 };
 
-Space space_of(const ir::Node& node);  // for roles other than kNone
+IterationSpace iteration_space(const ir::Node& node);  // for roles other than kNone
 
 // Joins b into a; returns why not, empty when done (a is unchanged when refused).
-std::string_view join(Space& a, const Space& b);
+std::string_view join(IterationSpace& a, const IterationSpace& b);
 
 // A value of this shape can be stored by a kernel over the space: all of it, a row value, a scalar.
-bool can_store(const Space& space, const ir::Shape& shape);
+bool can_store(const IterationSpace& space, const ir::Shape& shape);
 
-}  // namespace monograph::passes
+}  // namespace monograph::analysis

@@ -1,10 +1,10 @@
-#include "passes/fuse/space.h"
+#include "analysis/iteration_space.h"
 
 #include <algorithm>
 
 #include "ops/registry.h"
 
-namespace monograph::passes {
+namespace monograph::analysis {
 namespace {
 
 using ir::Shape;
@@ -22,7 +22,7 @@ ReductionFacts reduction_facts(const ir::Node& node) {
   const Shape& shape = node.operand(0).shape();
   const int rank = shape.rank();
   const int count = static_cast<int>(axes.size());
-  if (count == rank) return {ReductionForm::kAll, Space::kFree};
+  if (count == rank) return {ReductionForm::kAll, IterationSpace::kFree};
   const bool is_suffix = axes.front() == rank - count;
   const bool is_prefix = axes.back() == count - 1;
   if (is_suffix) {
@@ -30,7 +30,7 @@ ReductionFacts reduction_facts(const ir::Node& node) {
     return {keeps ? ReductionForm::kRows : ReductionForm::kRowsDropped, count};
   }
   if (is_prefix) return {ReductionForm::kColumns, rank - count};
-  return {ReductionForm::kMixed, Space::kFree};
+  return {ReductionForm::kMixed, IterationSpace::kFree};
 }
 
 Shape with_inner_ones(const Shape& shape, int inner_rank) {
@@ -41,11 +41,11 @@ Shape with_inner_ones(const Shape& shape, int inner_rank) {
 
 // The smallest number of trailing dims that, made 1, turn `big` into `small`; kFree when none does.
 int row_rank_between(const Shape& small, const Shape& big) {
-  if (small.rank() != big.rank()) return Space::kFree;
+  if (small.rank() != big.rank()) return IterationSpace::kFree;
   for (int inner = 1; inner <= big.rank(); ++inner) {
     if (with_inner_ones(big, inner) == small) return inner;
   }
-  return Space::kFree;
+  return IterationSpace::kFree;
 }
 
 }  // namespace
@@ -71,37 +71,37 @@ FuseRole fuse_role(const ir::Node& node) {
   return FuseRole::kNone;
 }
 
-Shape Space::row_shape() const { return with_inner_ones(shape, std::max(inner_rank, 0)); }
+Shape IterationSpace::row_shape() const { return with_inner_ones(shape, std::max(inner_rank, 0)); }
 
-Space space_of(const ir::Node& node) {
+IterationSpace iteration_space(const ir::Node& node) {
   if (ops::has_trait(node, ops::kReduction)) {
     return {node.operand(0).shape(), reduction_facts(node).inner_rank, true};
   }
   if (node.is("gather")) return {node.operand(0).shape(), 1, true};
   if (node.is("embedding") || node.is("segment_sum")) return {node.types()[0].shape, 1, true};
-  return {node.types()[0].shape, Space::kFree, false};
+  return {node.types()[0].shape, IterationSpace::kFree, false};
 }
 
-std::string_view join(Space& a, const Space& b) {
+std::string_view join(IterationSpace& a, const IterationSpace& b) {
   const bool a_is_big = ir::broadcasts_to(b.shape, a.shape);
   if (!a_is_big && !ir::broadcasts_to(a.shape, b.shape)) return "shapes differ";
-  const Space& big = a_is_big ? a : b;
-  const Space& small = a_is_big ? b : a;
-  Space joined = big;
+  const IterationSpace& big = a_is_big ? a : b;
+  const IterationSpace& small = a_is_big ? b : a;
+  IterationSpace joined = big;
   joined.has_reduction = a.has_reduction || b.has_reduction;
   if (big.shape == small.shape) {
-    if (big.inner_rank != Space::kFree && small.inner_rank != Space::kFree &&
+    if (big.inner_rank != IterationSpace::kFree && small.inner_rank != IterationSpace::kFree &&
         big.inner_rank != small.inner_rank) {
       return "reductions over different axes";
     }
     joined.inner_rank = std::max(big.inner_rank, small.inner_rank);
   } else {
     const int row_rank = row_rank_between(small.shape, big.shape);
-    const bool fits_rows = row_rank != Space::kFree &&
-                           (big.inner_rank == Space::kFree || big.inner_rank == row_rank);
+    const bool fits_rows = row_rank != IterationSpace::kFree &&
+                           (big.inner_rank == IterationSpace::kFree || big.inner_rank == row_rank);
     if (small.has_reduction) {
       // Row values reduced over all rows stay correct in the larger space; nothing else does.
-      if (!fits_rows || small.inner_rank != Space::kFree) return "a reduction of a smaller space";
+      if (!fits_rows || small.inner_rank != IterationSpace::kFree) return "a reduction of a smaller space";
       joined.inner_rank = row_rank;
     } else if (fits_rows && small.shape.num_elements() > 1) {
       joined.inner_rank = row_rank;
@@ -111,9 +111,9 @@ std::string_view join(Space& a, const Space& b) {
   return {};
 }
 
-bool can_store(const Space& space, const Shape& shape) {
+bool can_store(const IterationSpace& space, const Shape& shape) {
   if (shape.num_elements() == 1 || shape == space.shape) return true;
-  return space.inner_rank != Space::kFree && shape == space.row_shape();
+  return space.inner_rank != IterationSpace::kFree && shape == space.row_shape();
 }
 
-}  // namespace monograph::passes
+}  // namespace monograph::analysis

@@ -1,0 +1,459 @@
+#include "passes/memory/layout.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/registry.h"
+
+namespace monograph::passes {
+namespace {
+
+using ir::Node;
+using ir::Segment;
+using ir::StateRole;
+using ir::Value;
+
+int64_t align_up(int64_t value, int64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+Segment segment_of(StateRole role) {
+  switch (role) {
+    case StateRole::kParameter: return Segment::kWeights;
+    case StateRole::kMoment: return Segment::kMoments;
+    case StateRole::kBuffer: return Segment::kBuffers;
+  }
+  return Segment::kBuffers;
+}
+
+StateRole role_of(const Node& state) {
+  const auto& name = state.attribute<std::string>("role");
+  for (StateRole role : {StateRole::kParameter, StateRole::kMoment, StateRole::kBuffer}) {
+    if (ir::role_name(role) == name) return role;
+  }
+  throw_internal_error("state '{}' has role '{}'", state.name(), name);
+}
+
+bool is_state_segment(int buffer) {
+  return buffer == static_cast<int>(Segment::kWeights) ||
+         buffer == static_cast<int>(Segment::kMoments) ||
+         buffer == static_cast<int>(Segment::kBuffers);
+}
+
+bool is_view(const Node& node) { return ops::has_trait(node, ops::kViewLike); }
+bool is_gather(const Node& node) { return ops::has_trait(node, ops::kGather); }
+bool is_product(const Node& node) { return node.is("matmul") || node.is("addmm"); }
+
+// Each element is read before the same element is written, so the result may lie over the operand.
+bool is_elementwise(const Node& node) {
+  if (node.body() == nullptr) return false;
+  for (const auto& inner : node.body()->nodes()) {
+    if (inner->is_placeholder()) continue;
+    const bool pointwise =
+        ops::has_trait(*inner, ops::kPointwise) || ops::has_trait(*inner, ops::kCreation);
+    if (!pointwise) return false;
+  }
+  return true;
+}
+
+class LayoutPlanner {
+ public:
+  LayoutPlanner(ir::Graph& graph, StateLayout& states, PassContext& context)
+      : graph_(graph), states_(states), context_(context) {
+    for (int i = 0; i < ir::kNumSegments; ++i) {
+      layout_.buffers.push_back({static_cast<Segment>(i), 0});
+    }
+  }
+
+  Layout run() {
+    graph_.renumber();
+    all_states_ = graph_.states();
+    place_states();
+    find_last_reads();
+    collect_wishes();
+    place_nodes();
+    finish_updates();
+    for (int segment : {0, 1, 2, 3, 4, 5}) {
+      int64_t& bytes = layout_.buffers[segment].num_bytes;
+      if (is_state_segment(segment)) bytes = states_.segment_bytes[segment];
+      bytes = align_up(bytes, kPageBytes);
+    }
+    for (const auto& output : graph_.outputs()) layout_.outputs.push_back(output_at_.at(output.value));
+    graph_.renumber();
+    return std::move(layout_);
+  }
+
+ private:
+  // --- states ---------------------------------------------------------------------------------
+
+  void place_states() {
+    for (const auto& node : graph_.nodes()) {
+      if (node->is("pack")) place_state_pack(*node);
+    }
+    for (Node* state : all_states_) add_state(*state);
+    for (Node* state : all_states_) {
+      const auto& entry = states_.entries.at(state->name());
+      if (entry.type != state->types()[0]) {
+        throw_user_error("state '{}' is {} here, but {} in the session: use another name",
+                         state->name(), state->types()[0].str(), entry.type.str());
+      }
+      layout_.placements[state->result()] = {
+          static_cast<int>(entry.address.segment),
+          entry.address.offset / ir::dtype_bytes(entry.type.dtype),
+          entry.type.shape.contiguous_strides()};
+    }
+  }
+
+  void add_state(const Node& state) {
+    if (states_.entries.contains(state.name())) return;
+    const StateRole role = role_of(state);
+    const Segment segment = segment_of(role);
+    int64_t& bytes = states_.segment_bytes[static_cast<int>(segment)];
+    const int64_t offset = align_up(bytes, kTensorAlignment);
+    states_.entries[state.name()] = {state.types()[0], role, {segment, offset}};
+    bytes = offset + state.types()[0].num_bytes();
+  }
+
+  // New states that are packed together lie as the pack has them, from a page on; then the pack is
+  // no copy but the memory of the states itself.
+  void place_state_pack(const Node& pack) {
+    std::vector<ir::Shape> shapes;
+    std::vector<const Node*> members;
+    for (Value operand : pack.operands()) {
+      if (!operand.node->is("state") || std::count(members.begin(), members.end(), operand.node)) {
+        return;
+      }
+      members.push_back(operand.node);
+      shapes.push_back(operand.shape());
+    }
+    const auto offsets = pack_offsets(shapes, pack.attribute<int64_t>("alignment"));
+    const int64_t element = ir::dtype_bytes(pack.types()[0].dtype);
+    const StateRole role = role_of(*members[0]);
+    const Segment segment = segment_of(role);
+    const bool all_new = std::none_of(members.begin(), members.end(), [&](const Node* state) {
+      return states_.entries.contains(state->name());
+    });
+    if (all_new) {
+      int64_t& bytes = states_.segment_bytes[static_cast<int>(segment)];
+      const int64_t base = align_up(bytes, kPageBytes);
+      for (size_t i = 0; i < members.size(); ++i) {
+        states_.entries[members[i]->name()] = {
+            members[i]->types()[0], role, {segment, base + offsets[i] * element}};
+      }
+      bytes = base + offsets.back() * element;
+    }
+    for (const Node* state : members) add_state(*state);
+    const int64_t base = states_.entries.at(members[0]->name()).address.offset;
+    for (size_t i = 0; i < members.size(); ++i) {
+      const ir::Address expected = {segment, base + offsets[i] * element};
+      if (states_.entries.at(members[i]->name()).address != expected) return;
+    }
+    state_packs_[&pack] = {static_cast<int>(segment), base / element, {1}};
+  }
+
+  // The last node that reads each state's memory, through views and packs too.
+  void find_last_reads() {
+    std::unordered_map<const Node*, std::vector<const Node*>> states_under;
+    for (const auto& node : graph_.nodes()) {
+      if (node->is("state")) states_under[node.get()] = {node.get()};
+      std::vector<const Node*> reached;
+      for (Value operand : node->operands()) {
+        const auto found = states_under.find(operand.node);
+        if (found == states_under.end()) continue;
+        reached.insert(reached.end(), found->second.begin(), found->second.end());
+      }
+      for (const Node* state : reached) last_read_[state] = node->id();
+      const bool same_memory = is_view(*node) || state_packs_.contains(node.get());
+      if (same_memory && !reached.empty()) states_under[node.get()] = std::move(reached);
+    }
+  }
+
+  // --- wishes: where a value should be written, seen from its consumers --------------------------
+
+  int new_buffer(int64_t num_bytes) {
+    layout_.buffers.push_back({Segment::kScratch, align_up(num_bytes, kTensorAlignment)});
+    return static_cast<int>(layout_.buffers.size()) - 1;
+  }
+
+  Placement new_contiguous(const ir::TensorType& type) {
+    return {new_buffer(type.num_bytes()), 0, type.shape.contiguous_strides()};
+  }
+
+  Placement in_segment(Segment segment, const ir::TensorType& type, int64_t alignment) {
+    int64_t& bytes = layout_.buffers[static_cast<int>(segment)].num_bytes;
+    const int64_t offset = align_up(bytes, alignment);
+    bytes = offset + type.num_bytes();
+    return {static_cast<int>(segment), offset / ir::dtype_bytes(type.dtype),
+            type.shape.contiguous_strides()};
+  }
+
+  void wish(Value value, const Placement& placement) {
+    if (!value.node->is_placeholder()) wishes_.emplace(value, placement);
+  }
+
+  const Placement* wish_of(Value value) const {
+    const auto found = wishes_.find(value);
+    return found == wishes_.end() ? nullptr : &found->second;
+  }
+
+  void collect_wishes() {
+    for (const auto& update : graph_.updates()) {
+      wish(update.next, layout_.placements.at(update.state->result()));
+    }
+    for (const auto& output : graph_.outputs()) {
+      if (wish_of(output.value) != nullptr || output.value.node->is_placeholder()) continue;
+      wish(output.value, in_segment(Segment::kOutput, output.value.type(), kTensorAlignment));
+    }
+    const auto& nodes = graph_.nodes();
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      if (is_gather(**node)) wish_parts(**node);
+      if (is_view(**node)) wish_operand(**node);
+    }
+  }
+
+  void wish_parts(Node& gather) {
+    const Value result = gather.result();
+    if (state_packs_.contains(&gather)) return;
+    if (wish_of(result) == nullptr) {
+      wish(result, gather.is("pack")  // its padding must stay zero, so its memory is its own
+                       ? in_segment(Segment::kGradients, result.type(), kPageBytes)
+                       : new_contiguous(result.type()));
+    }
+    const Placement whole = *wish_of(result);
+    for (int i = 0; i < gather.num_operands(); ++i) {
+      wish(gather.operand(i), part_placement(gather, i, whole));
+    }
+  }
+
+  void wish_operand(Node& view) {
+    if (wants_contiguous(view)) wish(view.result(), new_contiguous(view.types()[0]));
+    for (int i = 0; i < view.num_results(); ++i) {
+      const Placement* result = wish_of(view.result(i));
+      if (result == nullptr) continue;
+      if (const auto operand = operand_placement(view, i, *result)) {
+        wish(view.operand(0), *operand);
+        return;
+      }
+    }
+  }
+
+  // A permuted value that is then reshaped would need a copy, and a transposed product would be read
+  // with a stride: both are better written in the order in which they are read.
+  bool wants_contiguous(Node& view) {
+    for (int i = 0; i < view.num_results(); ++i) {
+      if (wish_of(view.result(i)) != nullptr) return false;
+    }
+    const Node& producer = *view.operand(0).node;
+    if (view.is("permute")) return is_product(producer);
+    if (!view.is("reshape") || !producer.is("permute")) return false;
+    const Node& source = *producer.operand(0).node;
+    if (!is_product(source) && source.body() == nullptr) return false;
+    const Placement dense = {0, 0, producer.operand(0).shape().contiguous_strides()};
+    const auto permuted = view_placement(producer, 0, dense);
+    return !view_placement(view, 0, *permuted).has_value();
+  }
+
+  // --- placing ------------------------------------------------------------------------------------
+
+  void place_nodes() {
+    for (auto& taken : graph_.take_nodes()) {
+      Node& node = *taken;
+      if (is_view(node)) {
+        prepare_view(node);
+      } else if (is_gather(node)) {
+        prepare_gather(node);
+      } else if (is_product(node)) {
+        for (int i = node.num_operands() - 2; i < node.num_operands(); ++i) {
+          if (!is_matrix(node.operand(i).shape(), at(node.operand(i)).strides)) {
+            copy_operand(node, i, "a matrix product cannot read these strides");
+          }
+        }
+      } else if (node.is("sort_ids")) {
+        if (at(node.operand(0)).strides != node.operand(0).shape().contiguous_strides()) {
+          copy_operand(node, 0, "sort_ids reads its ids in order");
+        }
+      } else if (node.body() != nullptr) {
+        prepare_kernel(node);
+      }
+      graph_.append(std::move(taken));
+      place_results(node);
+      copy_outputs(node);
+    }
+  }
+
+  const Placement& at(Value value) const { return layout_.placements.at(value); }
+
+  void prepare_view(Node& node) {
+    if (!view_placement(node, 0, at(node.operand(0)))) {
+      copy_operand(node, 0, "these strides cannot be seen in the new shape");
+    }
+  }
+
+  // segment_sum steps over whole rows of its values.
+  void prepare_kernel(Node& node) {
+    for (const auto& inner : node.body()->nodes()) {
+      if (!inner->is("segment_sum")) continue;
+      const std::string& name = inner->operand(0).node->name();
+      for (int i = 0; i < node.num_operands(); ++i) {
+        const bool is_values = node.body()->nodes()[i]->name() == name;
+        const Value operand = node.operand(i);
+        if (is_values && at(operand).strides != operand.shape().contiguous_strides()) {
+          copy_operand(node, i, "segment_sum reads whole rows");
+        }
+      }
+    }
+  }
+
+  void prepare_gather(Node& node) {
+    if (state_packs_.contains(&node)) return;
+    const Placement whole = *wish_of(node.result());
+    for (int i = 0; i < node.num_operands(); ++i) {
+      const Placement part = part_placement(node, i, whole);
+      if (at(node.operand(i)) == part) continue;
+      context_.remark(node, fmt::format("operand {} is copied to its place: it lies elsewhere", i));
+      node.set_operand(i, clone_to(node.operand(i), part, node));
+    }
+  }
+
+  void copy_operand(Node& node, int index, std::string_view reason) {
+    context_.remark(node, fmt::format("operand {} is copied: {}", index, reason));
+    const Value operand = node.operand(index);
+    node.set_operand(index, clone_to(operand, new_contiguous(operand.type()), node));
+  }
+
+  Value clone_to(Value value, Placement placement, const Node& reason) {
+    auto body = std::make_unique<ir::Graph>("kernel");
+    const Value inner = body->add_input("x0", value.type())->result();
+    body->add_output("y0", body->add("clone", {inner}, {}, {value.type()})->result());
+    Node* clone = graph_.add_fused({value}, std::move(body));
+    clone->set_phase(reason.phase());
+    clone->set_provenance(reason.provenance());
+    layout_.placements[clone->result()] = std::move(placement);
+    return clone->result();
+  }
+
+  void place_results(Node& node) {
+    if (node.is("state")) return;
+    for (int i = 0; i < node.num_results(); ++i) {
+      const Value value = node.result(i);
+      if (node.is("input")) {
+        layout_.placements[value] = in_segment(Segment::kInput, value.type(), kTensorAlignment);
+      } else if (is_view(node)) {
+        layout_.placements[value] = *view_placement(node, i, at(node.operand(0)));
+      } else if (state_packs_.contains(&node)) {
+        layout_.placements[value] = state_packs_.at(&node);
+      } else {
+        const Placement* wanted = wish_of(value);
+        layout_.placements[value] =
+            wanted != nullptr && can_write(node, value, *wanted) ? *wanted
+                                                                 : new_contiguous(value.type());
+      }
+    }
+  }
+
+  bool can_write(const Node& node, Value value, const Placement& placement) {
+    const bool is_dense = placement.strides == value.shape().contiguous_strides();
+    if (node.is("sort_ids") && !is_dense) return false;
+    if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
+    if (!is_state_segment(placement.buffer)) return true;
+    return is_dense && can_overwrite(node, value, placement);
+  }
+
+  // The states under these elements are read by nobody later, and here only element by element.
+  bool can_overwrite(const Node& node, Value value, const Placement& placement) {
+    const int64_t element = ir::dtype_bytes(value.dtype());
+    const int64_t begin = placement.offset * element;
+    const int64_t end = begin + value.type().num_bytes();
+    for (const Node* state : all_states_) {
+      const ir::Address& address = states_.entries.at(state->name()).address;
+      if (static_cast<int>(address.segment) != placement.buffer) continue;
+      const int64_t state_end = address.offset + state->types()[0].num_bytes();
+      if (address.offset >= end || state_end <= begin) continue;
+      const auto last = last_read_.find(state);
+      const int last_id = last == last_read_.end() ? -1 : last->second;
+      const bool late_reader = last_id > node.id();
+      const bool mixed_reader = last_id == node.id() && !reads_in_place(node, placement);
+      if (late_reader || mixed_reader || !graph_.update_of(state)) {
+        context_.remark(node, fmt::format("does not write over state '{}': it is read later",
+                                          state->name()));
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool reads_in_place(const Node& node, const Placement& placement) const {
+    if (!is_elementwise(node)) return false;
+    for (Value operand : node.operands()) {
+      const Placement& read = at(operand);
+      const bool overlaps = read.buffer == placement.buffer && read != placement &&
+                            operand.type().num_elements() > 0 &&
+                            ranges_meet(read, operand, placement);
+      if (overlaps) return false;
+    }
+    return true;
+  }
+
+  static bool ranges_meet(const Placement& read, Value operand, const Placement& written) {
+    // Dense reads only: a state's view with other strides counts as meeting everything.
+    if (read.strides != operand.shape().contiguous_strides()) return true;
+    return read.offset <= written.offset
+               ? read.offset + operand.type().num_elements() > written.offset
+               : true;
+  }
+
+  void copy_outputs(Node& node) {
+    for (int i = 0; i < node.num_results(); ++i) {
+      const Value value = node.result(i);
+      const auto is_this = [&](const ir::Graph::Output& output) { return output.value == value; };
+      const auto& outputs = graph_.outputs();
+      if (std::none_of(outputs.begin(), outputs.end(), is_this)) continue;
+      const Placement& placement = at(value);
+      const bool is_there = placement.buffer == static_cast<int>(Segment::kOutput) &&
+                            placement.strides == value.shape().contiguous_strides();
+      output_at_[value] =
+          is_there ? value
+                   : clone_to(value, in_segment(Segment::kOutput, value.type(), kTensorAlignment),
+                              node);
+    }
+  }
+
+  // An update that was not written over its state is copied there when everything has been read.
+  // A value that lies in some state's memory goes through scratch first: that state may change too.
+  void finish_updates() {
+    std::vector<std::pair<Node*, Value>> late;
+    for (const auto& update : graph_.updates()) {
+      const Placement& home = at(update.state->result());
+      if (at(update.next) == home) continue;
+      Value next = update.next;
+      if (is_state_segment(at(next).buffer)) {
+        next = clone_to(next, new_contiguous(next.type()), *update.state);
+      }
+      late.emplace_back(update.state, next);
+    }
+    for (auto& [state, next] : late) {
+      context_.remark(*state, "its next value is copied at the end of the step");
+      const Value copied = clone_to(next, at(state->result()), *state);
+      copied.node->set_phase(ir::Phase::kOptimizer);
+      graph_.set_update(state, copied);
+    }
+  }
+
+  ir::Graph& graph_;
+  StateLayout& states_;
+  PassContext& context_;
+  Layout layout_;
+  std::unordered_map<const Node*, Placement> state_packs_;
+  std::unordered_map<const Node*, int> last_read_;
+  ir::ValueMap<Placement> wishes_;
+  ir::ValueMap<Value> output_at_;
+  std::vector<Node*> all_states_;
+};
+
+}  // namespace
+
+Layout assign_layout(ir::Graph& graph, StateLayout& states, PassContext& context) {
+  return LayoutPlanner(graph, states, context).run();
+}
+
+}  // namespace monograph::passes
