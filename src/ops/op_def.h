@@ -44,8 +44,9 @@ struct InferContext {
   const T& attribute(const std::string& name) const {
     return std::get<T>(attributes.at(name));
   }
-  // Attribute `name` as an axis of a tensor of that rank: -rank..rank-1, made non-negative.
-  int axis(const std::string& name, int rank) const;
+  // Attribute `name` as an axis of operand 0: 0..rank-1. A negative axis is the frontend's to resolve,
+  // so that equal nodes have equal attributes.
+  int axis(const std::string& name) const;
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
     fail_with(fmt::format(format, std::forward<Args>(args)...));

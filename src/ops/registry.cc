@@ -11,10 +11,9 @@ namespace {
 constexpr const char* kKindNames[] = {"bool", "int", "float", "string", "ints", "dtype", "shapes"};
 
 AttributeKind kind_of(const ir::Attribute& attribute) {
-  constexpr AttributeKind kKinds[] = {AttributeKind::kBool,  AttributeKind::kInt,
-                                      AttributeKind::kFloat, AttributeKind::kString,
-                                      AttributeKind::kInts,  AttributeKind::kDType,
-                                      AttributeKind::kShapes};
+  constexpr AttributeKind kKinds[] = {
+      AttributeKind::kBool, AttributeKind::kInt,   AttributeKind::kFloat, AttributeKind::kString,
+      AttributeKind::kInts, AttributeKind::kDType, AttributeKind::kShapes};
   return kKinds[attribute.index()];
 }
 
@@ -66,12 +65,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-int InferContext::axis(const std::string& name, int rank) const {
+int InferContext::axis(const std::string& name) const {
   const int64_t given = attribute<int64_t>(name);
-  if (given < -rank || given >= rank) {
-    fail("{} {} out of range for {}: use {}..{}", name, given, operands[0].str(), -rank, rank - 1);
+  const int rank = shape(0).rank();
+  if (given < 0 || given >= rank) {
+    fail("{} {} out of range for {}: use 0..{}", name, given, operands[0].str(), rank - 1);
   }
-  return static_cast<int>(given < 0 ? given + rank : given);
+  return static_cast<int>(given);
 }
 
 void InferContext::fail_with(const std::string& message) const {
@@ -99,8 +99,8 @@ const OpDef* find_op(std::string_view name) {
 
 const OpDef& op_named(std::string_view name) {
   if (const OpDef* op = find_op(name)) return *op;
-  const OpDef* nearest = *std::min_element(
-      all_ops().begin(), all_ops().end(), [&](const OpDef* a, const OpDef* b) {
+  const OpDef* nearest =
+      *std::min_element(all_ops().begin(), all_ops().end(), [&](const OpDef* a, const OpDef* b) {
         return edit_distance(name, a->name) < edit_distance(name, b->name);
       });
   throw_user_error("unknown op '{}': the nearest is '{}'; docs/ops.md lists all {}", name,

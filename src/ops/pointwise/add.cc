@@ -12,14 +12,16 @@ const OpDef add_op = {
     .attributes = {},
     .traits = kPointwise | kCommutative,
     .infer = infer_pointwise,
-    .reference = [](const ir::Node& node, Literals operands, std::span<ir::Literal> results) {
-      reference_binary(node, operands, results, [](double a, double b) { return a + b; });
-    },
-    .gradient = [](Builder&, ir::Node&, std::span<const ir::Value> cotangents) {
-      return std::vector<ir::Value>{cotangents[0], cotangents[0]};
-    },
+    .reference =
+        [](const ir::Node&, Literals operands, std::span<ir::Literal> results) {
+          reference_binary(operands, results, [](auto a, auto b) { return a + b; });
+        },
+    .gradient =
+        [](Builder&, ir::Node&, std::span<const ir::Value> cotangents) {
+          return std::vector<ir::Value>{cotangents[0], cotangents[0]};
+        },
     .samples = [] { return samples_binary(); },
-    .bad_samples = bad_samples_binary,
+    .bad_samples = bad_samples_arithmetic,
 };
 
 }  // namespace monograph::ops::defs

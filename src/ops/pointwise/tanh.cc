@@ -14,14 +14,16 @@ const OpDef tanh_op = {
     .attributes = {},
     .traits = kPointwise,
     .infer = infer_floating,
-    .reference = [](const ir::Node& node, Literals operands, std::span<ir::Literal> results) {
-      reference_unary(node, operands, results, [](double x) { return std::tanh(x); });
-    },
-    .gradient = [](Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
-      const ir::Value y = node.result();
-      const ir::Value slope = b.add(b.neg(b.mul(y, y)), 1.0);
-      return std::vector<ir::Value>{b.mul(cotangents[0], slope)};
-    },
+    .reference =
+        [](const ir::Node&, Literals operands, std::span<ir::Literal> results) {
+          reference_unary(operands, results, [](double x) { return std::tanh(x); });
+        },
+    .gradient =
+        [](Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
+          const ir::Value y = node.result();
+          const ir::Value slope = b.add(b.neg(b.mul(y, y)), 1.0);
+          return std::vector<ir::Value>{b.mul(cotangents[0], slope)};
+        },
     .samples = [] { return samples_unary(-3, 3); },
     .bad_samples = bad_samples_unary,
 };

@@ -1,0 +1,132 @@
+#include "ops/builder.h"
+#include "ops/elements.h"
+#include "ops/registry.h"
+
+namespace monograph::ops::defs {
+namespace {
+
+// a[...,M,K] times b[K,N], or equal batches of both. A batch over one b is one product of more
+// rows.
+struct Sizes {
+  int64_t num_batches, m, k, n;
+};
+
+Sizes sizes_of(const ir::Shape& a, const ir::Shape& b) {
+  const int64_t k = a[-1], n = b[-1];
+  int64_t rows = 1, num_batches = 1;
+  for (int axis = 0; axis + 1 < a.rank(); ++axis) rows *= a[axis];
+  for (int axis = 0; axis + 2 < b.rank(); ++axis) num_batches *= b[axis];
+  return {num_batches, num_batches == 0 ? 0 : rows / num_batches, k, n};
+}
+
+std::vector<ir::TensorType> infer(const InferContext& context) {
+  const ir::TensorType &a = context.operands[0], &b = context.operands[1];
+  if (a.dtype != b.dtype || !ir::is_floating(a.dtype)) {
+    context.fail("operands are {} and {}: both must have one floating dtype, convert them", a.str(),
+                 b.str());
+  }
+  const int rank = a.shape.rank();
+  bool fits = rank >= 2 && (b.shape.rank() == 2 || b.shape.rank() == rank);
+  for (int axis = 0; fits && b.shape.rank() > 2 && axis < rank - 2; ++axis) {
+    fits = a.shape[axis] == b.shape[axis];
+  }
+  if (!fits || a.shape[-1] != b.shape[-2]) {
+    context.fail(
+        "operands are {} and {}: use [...,M,K] with [K,N], or both with equal leading "
+        "dims, [...,M,K] with [...,K,N]",
+        a.str(), b.str());
+  }
+  std::vector<int64_t> dims = a.shape.dims();
+  dims.back() = b.shape[-1];
+  return {{a.dtype, ir::Shape(std::move(dims))}};
+}
+
+void reference(const ir::Node&, Literals operands, std::span<ir::Literal> results) {
+  const Sizes sizes = sizes_of(operands[0]->type().shape, operands[1]->type().shape);
+  const std::vector<double> a = read_elements<double>(*operands[0]);
+  const std::vector<double> b = read_elements<double>(*operands[1]);
+  std::vector<double> c(results[0].num_elements());
+  for (int64_t row = 0; row < sizes.num_batches * sizes.m; ++row) {
+    const double* a_row = a.data() + row * sizes.k;
+    const double* b_batch = b.data() + row / sizes.m * sizes.k * sizes.n;
+    double* c_row = c.data() + row * sizes.n;
+    for (int64_t k = 0; k < sizes.k; ++k) {
+      const double factor = a_row[k];
+      const double* b_row = b_batch + k * sizes.n;
+      for (int64_t n = 0; n < sizes.n; ++n) c_row[n] += factor * b_row[n];
+    }
+  }
+  write_elements(c, results[0]);
+}
+
+std::vector<ir::Value> gradient(Builder& build, ir::Node& node,
+                                std::span<const ir::Value> cotangents) {
+  ir::Value a = node.operand(0), b = node.operand(1), g = cotangents[0];
+  const ir::Value d_a = build.matmul(g, build.transpose_last(b));
+  if (b.shape().rank() == 2) {
+    const Sizes sizes = sizes_of(a.shape(), b.shape());
+    a = build.reshape(a, {sizes.m, sizes.k});
+    g = build.reshape(g, {sizes.m, sizes.n});
+  }
+  return {d_a, build.matmul(build.transpose_last(a), g)};
+}
+
+Cost cost(const ir::Node& node) {
+  const ir::TensorType &a = node.operand(0).type(), &b = node.operand(1).type();
+  const double moved = static_cast<double>(a.num_bytes()) + static_cast<double>(b.num_bytes()) +
+                       static_cast<double>(node.types()[0].num_bytes());
+  const auto num_products = static_cast<double>(node.types()[0].num_elements());
+  return {.flops = 2 * num_products * static_cast<double>(a.shape[-1]), .bytes = moved};
+}
+
+std::vector<Sample> samples() {
+  const auto sample = [](ir::DType dtype, ir::Shape a, ir::Shape b, bool gradient) {
+    return Sample{.operands = {{{dtype, std::move(a)}}, {{dtype, std::move(b)}}},
+                  .attributes = {},
+                  .check_gradient = gradient};
+  };
+  using ir::DType;
+  return {sample(DType::kF32, {3, 4}, {4, 5}, true),
+          sample(DType::kF32, {1, 7}, {7, 1}, true),
+          sample(DType::kF32, {2, 3, 4}, {4, 5}, true),
+          sample(DType::kF32, {2, 3, 4}, {2, 4, 5}, true),
+          sample(DType::kF32, {2, 2, 3, 4}, {2, 2, 4, 2}, true),
+          sample(DType::kF32, {2, 2, 3, 4}, {4, 2}, true),
+          sample(DType::kF64, {3, 4}, {4, 5}, true),
+          sample(DType::kBF16, {3, 8}, {8, 5}, false)};
+}
+
+std::vector<BadSample> bad_samples() {
+  const auto f32 = [](ir::Shape shape) {
+    return ir::TensorType{ir::DType::kF32, std::move(shape)};
+  };
+  return {{{f32({3, 4}), f32({5, 6})},
+           {},
+           "operands are f32[3,4] and f32[5,6]: use [...,M,K] with [K,N]"},
+          {{f32({4}), f32({4, 5})}, {}, "operands are f32[4] and f32[4,5]"},
+          {{f32({3, 4}), f32({2, 4, 5})}, {}, "operands are f32[3,4] and f32[2,4,5]"},
+          {{f32({3, 2, 4}), f32({2, 4, 5})}, {}, "or both with equal leading dims"},
+          {{f32({3, 4}), {ir::DType::kF64, {4, 5}}}, {}, "both must have one floating dtype"},
+          {{{ir::DType::kI64, {3, 4}}, {ir::DType::kI64, {4, 5}}},
+           {},
+           "both must have one floating dtype"}};
+}
+
+}  // namespace
+
+// matmul(a, b); d a = g b^T, d b = a^T g
+const OpDef matmul_op = {
+    .name = "matmul",
+    .doc = "Matrix product: a[...,M,K] with b[K,N], or with b[...,K,N] of equal leading dims.",
+    .operands = {"a", "b"},
+    .attributes = {},
+    .traits = kLibrary,
+    .infer = infer,
+    .reference = reference,
+    .gradient = gradient,
+    .cost = cost,
+    .samples = samples,
+    .bad_samples = bad_samples,
+};
+
+}  // namespace monograph::ops::defs

@@ -1,0 +1,28 @@
+#include "ops/builder.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/registry.h"
+
+namespace monograph::ops::defs {
+
+// mul(a, b) = a * b
+const OpDef mul_op = {
+    .name = "mul",
+    .doc = "a * b, broadcast.",
+    .operands = {"a", "b"},
+    .attributes = {},
+    .traits = kPointwise | kCommutative,
+    .infer = infer_pointwise,
+    .reference =
+        [](const ir::Node&, Literals operands, std::span<ir::Literal> results) {
+          reference_binary(operands, results, [](auto a, auto b) { return a * b; });
+        },
+    .gradient =
+        [](Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
+          return std::vector<ir::Value>{b.mul(cotangents[0], node.operand(1)),
+                                        b.mul(cotangents[0], node.operand(0))};
+        },
+    .samples = [] { return samples_binary(); },
+    .bad_samples = bad_samples_arithmetic,
+};
+
+}  // namespace monograph::ops::defs
