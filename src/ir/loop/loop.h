@@ -57,10 +57,10 @@ struct Instruction {
   InstructionKind kind;
   RegisterType type = RegisterType::kF32;  // of the result (of the stored value for kStore)
   Domain domain = Domain::kElement;
-  std::vector<int> operands;  // earlier instructions
+  std::vector<int> operands = {};  // earlier instructions
   ScalarOp op = ScalarOp::kAdd;
   Reduction reduction = Reduction::kSum;
-  Access access;
+  Access access = {};
   double value = 0;
   int64_t stream = 0;
   int order_buffer = -1;

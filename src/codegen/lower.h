@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/loop/loop.h"
+
+namespace monograph::codegen {
+
+// A Loop and its traffic. `bytes_moved` counts what the loop loads and stores as written: each distinct
+// element once while a row stays in cache, once a sweep when it does not, and partial results twice.
+// `bytes_least` counts each distinct element of each operand and result once.
+struct LoweredKernel {
+  ir::Loop loop;  // buffers: the operands, the results, then a workspace if there is one
+  int64_t bytes_moved = 0;
+  int64_t bytes_least = 0;
+};
+
+// Lowers the body of a fused node. Strides are in elements, one list an operand and a result; the
+// address of a buffer is that of the value's first element.
+LoweredKernel lower_kernel(const ir::Graph& body,
+                           std::span<const std::vector<int64_t>> operand_strides,
+                           std::span<const std::vector<int64_t>> result_strides);
+
+}  // namespace monograph::codegen

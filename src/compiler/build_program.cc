@@ -1,0 +1,277 @@
+#include "compiler/build_program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "codegen/lower.h"
+#include "ops/registry.h"
+#include "passes/memory/offsets.h"
+
+namespace monograph::compiler {
+namespace {
+
+using ir::Address;
+using ir::Node;
+using ir::Segment;
+using ir::Value;
+using passes::Placement;
+
+// A matrix in memory as BLAS sees it: rows of `leading` elements, or the transpose of that.
+struct MatrixView {
+  bool transposed = false;
+  int64_t leading = 1;
+};
+
+MatrixView matrix_view(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  if ((column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1)) {
+    return {false, rows == 1 ? std::max(row_stride, columns) : row_stride};
+  }
+  return {true, columns == 1 ? std::max(column_stride, rows) : column_stride};
+}
+
+// The dims before the last are stepped through as one.
+bool rows_merge(const ir::Shape& shape, const std::vector<int64_t>& strides) {
+  for (int dim = shape.rank() - 3; dim >= 0; --dim) {
+    if (shape[dim] != 1 && strides[dim] != strides[dim + 1] * shape[dim + 1]) return false;
+  }
+  return true;
+}
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout)
+      : graph_(graph), layout_(layout), buffers_(layout.buffers) {}
+
+  ir::Program run() {
+    for (const auto& node : graph_.nodes()) {
+      if (node->body() != nullptr) {
+        add_kernel(*node);
+      } else if (node->is("matmul") || node->is("addmm")) {
+        add_gemm(*node);
+      } else if (node->is("sort_ids")) {
+        add_sort(*node);
+      } else {
+        check(node->is_placeholder() || ops::has_trait(*node, ops::kViewLike) ||
+                  ops::has_trait(*node, ops::kGather),
+              "no way to run '{}' ({})", node->op(), node->types()[0].str());
+      }
+    }
+    add_tensors();
+    assign_memory();
+    return std::move(program_);
+  }
+
+ private:
+  const Placement& at(Value value) const { return layout_.placements.at(value); }
+
+  // Until assign_memory, an address in scratch has its buffer's number in the upper bits.
+  Address address_of(Value value) {
+    return address(at(value).buffer, at(value).offset, value.dtype());
+  }
+
+  Address address(int buffer, int64_t offset, ir::DType dtype) {
+    const int64_t bytes = offset * ir::dtype_bytes(dtype);
+    if (buffer < ir::kNumSegments) return {static_cast<Segment>(buffer), bytes};
+    return {Segment::kScratch, (static_cast<int64_t>(buffer) << kBufferShift) + bytes};
+  }
+
+  ir::Step& add_step(const Node& node, decltype(ir::Step::work) work) {
+    ir::Step step;
+    step.work = std::move(work);
+    step.phase = node.phase();
+    const std::string& scope = node.provenance().scope;
+    step.name = scope.empty() ? "" : scope + ": ";
+    program_.steps.push_back(std::move(step));
+    return program_.steps.back();
+  }
+
+  void add_kernel(const Node& node) {
+    std::vector<std::vector<int64_t>> operand_strides, result_strides;
+    ir::KernelStep work;
+    for (Value operand : node.operands()) {
+      operand_strides.push_back(at(operand).strides);
+      work.arguments.push_back(address_of(operand));
+    }
+    for (int i = 0; i < node.num_results(); ++i) {
+      const Value result{const_cast<Node*>(&node), i};
+      result_strides.push_back(at(result).strides);
+      work.arguments.push_back(address_of(result));
+    }
+    codegen::LoweredKernel lowered =
+        codegen::lower_kernel(*node.body(), operand_strides, result_strides);
+    for (const ir::LoopBuffer& buffer : lowered.loop.buffers) {
+      if (buffer.use != ir::LoopBuffer::Use::kWorkspace) continue;
+      buffers_.push_back({Segment::kScratch,
+                          (buffer.num_elements * ir::dtype_bytes(buffer.dtype) + 255) / 256 * 256});
+      work.arguments.push_back(address(static_cast<int>(buffers_.size()) - 1, 0, buffer.dtype));
+    }
+    work.kernel = kernel_number(std::move(lowered.loop));
+    ir::Step& step = add_step(node, std::move(work));
+    step.bytes_moved = lowered.bytes_moved;
+    step.bytes_least = lowered.bytes_least;
+    describe_body(*node.body(), step);
+  }
+
+  void describe_body(const ir::Graph& body, ir::Step& step) {
+    std::vector<std::string> names;
+    step.num_nodes = 0;
+    for (const auto& inner : body.nodes()) {
+      if (inner->is_placeholder()) continue;
+      step.flops += ops::cost_of(*inner).flops;
+      if (ops::has_trait(*inner, ops::kCreation)) continue;
+      ++step.num_nodes;
+      if (std::find(names.begin(), names.end(), inner->op()) == names.end()) {
+        names.push_back(inner->op());
+      }
+    }
+    for (const std::string& name : names) step.name += (name == names[0] ? "" : ",") + name;
+  }
+
+  int kernel_number(ir::Loop loop) {
+    const auto [found, is_new] = kernels_.emplace(loop.str(), program_.kernels.size());
+    if (is_new) program_.kernels.push_back(std::move(loop));
+    return static_cast<int>(found->second);
+  }
+
+  void add_gemm(const Node& node) {
+    const bool has_bias = node.is("addmm");
+    const Value a = node.operand(has_bias ? 1 : 0);
+    const Value b = node.operand(has_bias ? 2 : 1);
+    const Value c{const_cast<Node*>(&node), 0};
+    ir::GemmStep gemm;
+    gemm.dtype = c.dtype();
+    gemm.m = a.shape()[-2];
+    gemm.k = a.shape()[-1];
+    gemm.n = b.shape()[-1];
+    const bool shared_b = b.shape().rank() == 2;
+    if (shared_b && rows_merge(a.shape(), at(a).strides) && rows_merge(c.shape(), at(c).strides)) {
+      gemm.m = c.shape().num_elements() / gemm.n;
+    } else {
+      for (int dim = 0; dim < c.shape().rank() - 2; ++dim) {
+        gemm.batch.push_back(c.shape()[dim]);
+        gemm.batch_strides_a.push_back(at(a).strides[dim]);
+        gemm.batch_strides_b.push_back(shared_b ? 0 : at(b).strides[dim]);
+        gemm.batch_strides_c.push_back(at(c).strides[dim]);
+      }
+    }
+    const auto view = [&](Value value, int64_t rows, int64_t columns) {
+      const auto& strides = at(value).strides;
+      return matrix_view(rows, columns, strides[strides.size() - 2], strides.back());
+    };
+    MatrixView va = view(a, gemm.m, gemm.k), vb = view(b, gemm.k, gemm.n);
+    const MatrixView vc = view(c, gemm.m, gemm.n);
+    gemm.a = address_of(a);
+    gemm.b = address_of(b);
+    if (vc.transposed) {  // c^T = b^T a^T
+      std::swap(gemm.a, gemm.b);
+      std::swap(gemm.batch_strides_a, gemm.batch_strides_b);
+      std::swap(gemm.m, gemm.n);
+      std::swap(va, vb);
+      va.transposed = !va.transposed;
+      vb.transposed = !vb.transposed;
+    }
+    gemm.transpose_a = va.transposed;
+    gemm.transpose_b = vb.transposed;
+    gemm.lda = va.leading;
+    gemm.ldb = vb.leading;
+    gemm.ldc = vc.leading;
+    gemm.c = address_of(c);
+    gemm.has_bias = has_bias;
+    gemm.bias_along_rows = vc.transposed;
+    if (has_bias) gemm.bias = address_of(node.operand(0));
+    const ops::Cost cost = ops::cost_of(node);
+    ir::Step& step = add_step(node, std::move(gemm));
+    step.flops = cost.flops;
+    step.bytes_moved = step.bytes_least = static_cast<int64_t>(cost.bytes);
+    step.name += node.op();
+  }
+
+  void add_sort(const Node& node) {
+    const Value ids = node.operand(0);
+    const Value order{const_cast<Node*>(&node), 0};
+    const Value offsets{const_cast<Node*>(&node), 1};
+    ir::SortIdsStep sort{ids.dtype(), ids.type().num_elements(), node.attribute<int64_t>("num_ids"),
+                         address_of(ids), address_of(order), address_of(offsets)};
+    ir::Step& step = add_step(node, sort);
+    step.bytes_moved = step.bytes_least = static_cast<int64_t>(ops::cost_of(node).bytes);
+    step.name += node.op();
+  }
+
+  void add_tensors() {
+    for (Node* input : graph_.inputs()) {
+      program_.inputs.push_back({input->name(), input->types()[0], address_of(input->result())});
+    }
+    for (Node* state : graph_.states()) {
+      const auto& role = state->attribute<std::string>("role");
+      const ir::StateRole kind = role == "parameter" ? ir::StateRole::kParameter
+                                 : role == "moment"  ? ir::StateRole::kMoment
+                                                     : ir::StateRole::kBuffer;
+      program_.states.push_back({state->name(), state->types()[0], address_of(state->result()), kind});
+    }
+    for (size_t i = 0; i < layout_.outputs.size(); ++i) {
+      const Value value = layout_.outputs[i];
+      program_.outputs.push_back({graph_.outputs()[i].name, value.type(), address_of(value)});
+    }
+  }
+
+  // --- memory -------------------------------------------------------------------------------------
+
+  template <typename Visit>
+  static void for_each_address(ir::Step& step, const Visit& visit) {
+    if (auto* kernel = std::get_if<ir::KernelStep>(&step.work)) {
+      for (Address& argument : kernel->arguments) visit(argument);
+    } else if (auto* gemm = std::get_if<ir::GemmStep>(&step.work)) {
+      for (Address* argument : {&gemm->a, &gemm->b, &gemm->c}) visit(*argument);
+      if (gemm->has_bias) visit(gemm->bias);
+    } else if (auto* sort = std::get_if<ir::SortIdsStep>(&step.work)) {
+      for (Address* argument : {&sort->ids, &sort->order, &sort->offsets}) visit(*argument);
+    }
+  }
+
+  void assign_memory() {
+    std::vector<passes::Lifetime> lifetimes;
+    std::unordered_map<int, int> number;  // buffer -> lifetime
+    const int num_steps = static_cast<int>(program_.steps.size());
+    for (int at_step = 0; at_step < num_steps; ++at_step) {
+      for_each_address(program_.steps[at_step], [&](Address& address) {
+        if (address.segment != Segment::kScratch) return;
+        const int buffer = static_cast<int>(address.offset >> kBufferShift);
+        const auto [found, is_new] = number.emplace(buffer, lifetimes.size());
+        if (is_new) lifetimes.push_back({buffers_[buffer].num_bytes, at_step, at_step});
+        lifetimes[found->second].end = at_step;
+      });
+    }
+    const passes::OffsetPlan plan = passes::assign_offsets(lifetimes);
+    for (ir::Step& step : program_.steps) {
+      for_each_address(step, [&](Address& address) {
+        if (address.segment != Segment::kScratch) return;
+        const int64_t inside = address.offset & ((int64_t{1} << kBufferShift) - 1);
+        const int buffer = static_cast<int>(address.offset >> kBufferShift);
+        address.offset = plan.offsets[number.at(buffer)] + inside;
+      });
+    }
+    int64_t persistent = 0;
+    for (int segment = 0; segment < ir::kNumSegments; ++segment) {
+      program_.segment_bytes[segment] = buffers_[segment].num_bytes;
+      persistent += buffers_[segment].num_bytes;
+    }
+    program_.segment_bytes[static_cast<int>(Segment::kScratch)] = plan.peak_bytes;
+    program_.peak_bytes = persistent + plan.peak_bytes;
+    program_.bound_bytes = persistent + plan.bound_bytes;
+  }
+
+  static constexpr int kBufferShift = 44;  // a buffer has at most 16 TiB
+  const ir::Graph& graph_;
+  const passes::Layout& layout_;
+  std::vector<passes::LayoutBuffer> buffers_;
+  ir::Program program_;
+  std::unordered_map<std::string, size_t> kernels_;
+};
+
+}  // namespace
+
+ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout) {
+  return ProgramBuilder(graph, layout).run();
+}
+
+}  // namespace monograph::compiler
