@@ -61,17 +61,22 @@ FuseRole fuse_role(const ir::Node& node) {
   if (op->has(ops::kPointwise)) return FuseRole::kElement;
   if (op->has(ops::kReduction)) {
     switch (reduction_facts(node).form) {
-      case ReductionForm::kRows: return FuseRole::kRowReduction;
+      case ReductionForm::kRows:
+        return FuseRole::kRowReduction;
       case ReductionForm::kRowsDropped:
       case ReductionForm::kColumns:
-      case ReductionForm::kAll: return FuseRole::kTerminal;
-      case ReductionForm::kMixed: return FuseRole::kNone;
+      case ReductionForm::kAll:
+        return FuseRole::kTerminal;
+      case ReductionForm::kMixed:
+        return FuseRole::kNone;
     }
   }
   return FuseRole::kNone;
 }
 
-Shape IterationSpace::row_shape() const { return with_inner_ones(shape, std::max(inner_rank, 0)); }
+Shape IterationSpace::row_shape() const {
+  return with_inner_ones(shape, std::max(inner_rank, 0));
+}
 
 IterationSpace iteration_space(const ir::Node& node) {
   if (ops::has_trait(node, ops::kReduction)) {
@@ -101,7 +106,8 @@ std::string_view join(IterationSpace& a, const IterationSpace& b) {
                            (big.inner_rank == IterationSpace::kFree || big.inner_rank == row_rank);
     if (small.has_reduction) {
       // Row values reduced over all rows stay correct in the larger space; nothing else does.
-      if (!fits_rows || small.inner_rank != IterationSpace::kFree) return "a reduction of a smaller space";
+      if (!fits_rows || small.inner_rank != IterationSpace::kFree)
+        return "a reduction of a smaller space";
       joined.inner_rank = row_rank;
     } else if (fits_rows && small.shape.num_elements() > 1) {
       joined.inner_rank = row_rank;

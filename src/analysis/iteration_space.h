@@ -9,12 +9,12 @@ namespace monograph::analysis {
 
 // What a node does inside a kernel.
 enum class FuseRole : uint8_t {
-  kNone,           // not for generated kernels: library calls, views, placeholders
-  kCreation,       // a function of the index: done again in every kernel that needs it
-  kElement,        // pointwise, or a broadcast copy
-  kRowReduction,   // over the inner axes, kept as dims of 1: its result is used in the same row
-  kTerminal,       // over rows: complete only when the kernel ends
-  kIndexed,        // embedding, gather, segment_sum: reads operand 0 through an index
+  kNone,          // not for generated kernels: library calls, views, placeholders
+  kCreation,      // a function of the index: done again in every kernel that needs it
+  kElement,       // pointwise, or a broadcast copy
+  kRowReduction,  // over the inner axes, kept as dims of 1: its result is used in the same row
+  kTerminal,      // over rows: complete only when the kernel ends
+  kIndexed,       // embedding, gather, segment_sum: reads operand 0 through an index
 };
 FuseRole fuse_role(const ir::Node& node);
 

@@ -7,8 +7,8 @@
 
 namespace monograph::codegen {
 
-// The dims of an iteration space with, for every access, its stride per dim; adjacent dims that every
-// access steps through as one are merged. The last axis is the inner one.
+// The dims of an iteration space with, for every access, its stride per dim; adjacent dims that
+// every access steps through as one are merged. The last axis is the inner one.
 class LoopSpace {
  public:
   // inner_rank: how many trailing dims are the inner axis; -1: as many as merge.
@@ -17,8 +17,8 @@ class LoopSpace {
   const ir::Shape& shape() const { return shape_; }
   // Adds an access by its strides over the dims of the space; returns its number.
   int add(std::vector<int64_t> strides);
-  // Merges dims; after it the row extents and accesses below are final. InternalError when the inner
-  // dims do not merge into one axis.
+  // Merges dims; after it the row extents and accesses below are final. InternalError when the
+  // inner dims do not merge into one axis.
   void collapse();
 
   const std::vector<int64_t>& row_extents() const { return row_extents_; }

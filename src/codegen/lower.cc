@@ -26,6 +26,7 @@ constexpr int64_t kRowCacheBytes = 1 << 20;  // a longer row is read from memory
 constexpr int64_t kFlatBlock = 16384;        // elements of a block of a flat loop
 constexpr int64_t kAccumulateBlocks = 16;
 constexpr int64_t kRowBlocks = 64;
+constexpr int64_t kRowsPerPartial = 32;  // fewer rows would write more partials than they read
 constexpr int64_t kColumnBlock = 256;
 
 IterationSpace joined_space(const ir::Graph& body) {
@@ -42,7 +43,6 @@ IterationSpace joined_space(const ir::Graph& body) {
   return space;
 }
 
-
 class Lowering {
  public:
   Lowering(const ir::Graph& body, std::span<const Strides> operand_strides,
@@ -58,7 +58,8 @@ class Lowering {
     space_.collapse();
     loop_.row_extents = space_.row_extents();
     loop_.inner_extent = space_.inner_extent();
-    for (const Node* input : inputs_) add_buffer(input->types()[0].dtype, ir::LoopBuffer::Use::kInput);
+    for (const Node* input : inputs_)
+      add_buffer(input->types()[0].dtype, ir::LoopBuffer::Use::kInput);
     for (const auto& output : body_.outputs()) {
       add_buffer(output.value.dtype(), ir::LoopBuffer::Use::kOutput);
     }
@@ -74,7 +75,8 @@ class Lowering {
   }
 
  private:
-  // --- accesses -----------------------------------------------------------------------------------
+  // --- accesses
+  // -----------------------------------------------------------------------------------
 
   int rank() const { return fused_space_.shape.rank(); }
 
@@ -161,9 +163,12 @@ class Lowering {
     return space_.add(full);
   }
 
-  // --- instructions -------------------------------------------------------------------------------
+  // --- instructions
+  // -------------------------------------------------------------------------------
 
-  void add_buffer(ir::DType dtype, ir::LoopBuffer::Use use) { loop_.buffers.push_back({dtype, use, 0}); }
+  void add_buffer(ir::DType dtype, ir::LoopBuffer::Use use) {
+    loop_.buffers.push_back({dtype, use, 0});
+  }
 
   int add(Instruction instruction) {
     loop_.instructions.push_back(std::move(instruction));
@@ -200,8 +205,11 @@ class Lowering {
   int apply(ir::ScalarOp op, std::vector<int> operands, RegisterType type) {
     Domain domain = Domain::kScalar;
     for (int operand : operands) domain = std::max(domain, domain_of(operand));
-    return add({.kind = Kind::kApply, .type = type, .domain = domain,
-                .operands = std::move(operands), .op = op});
+    return add({.kind = Kind::kApply,
+                .type = type,
+                .domain = domain,
+                .operands = std::move(operands),
+                .op = op});
   }
 
   int converted(int id, RegisterType type) {
@@ -210,32 +218,50 @@ class Lowering {
 
   void emit(const Node& node) {
     switch (analysis::fuse_role(node)) {
-      case FuseRole::kNone: return;  // inputs are loaded where they are used
-      case FuseRole::kCreation: ids_[&node] = emit_creation(node); return;
-      case FuseRole::kElement: ids_[&node] = emit_element(node); return;
-      case FuseRole::kRowReduction: ids_[&node] = emit_reduce(node); return;
-      case FuseRole::kTerminal: return emit_terminal(node);
-      case FuseRole::kIndexed: ids_[&node] = emit_indexed(node); return;
+      case FuseRole::kNone:
+        return;  // inputs are loaded where they are used
+      case FuseRole::kCreation:
+        ids_[&node] = emit_creation(node);
+        return;
+      case FuseRole::kElement:
+        ids_[&node] = emit_element(node);
+        return;
+      case FuseRole::kRowReduction:
+        ids_[&node] = emit_reduce(node);
+        return;
+      case FuseRole::kTerminal:
+        return emit_terminal(node);
+      case FuseRole::kIndexed:
+        ids_[&node] = emit_indexed(node);
+        return;
     }
   }
 
   int emit_creation(const Node& node) {
     const RegisterType type = ir::register_type(node.types()[0].dtype);
     if (node.is("full")) {
-      return add({.kind = Kind::kConstant, .type = type, .domain = Domain::kScalar, .operands = {},
+      return add({.kind = Kind::kConstant,
+                  .type = type,
+                  .domain = Domain::kScalar,
+                  .operands = {},
                   .value = node.attribute<double>("value")});
     }
     const int number = node_access_.at(&node);
     if (node.is("iota")) {
-      const int index = add({.kind = Kind::kIndex, .type = RegisterType::kI64,
-                             .domain = space_.domain(number), .operands = {},
+      const int index = add({.kind = Kind::kIndex,
+                             .type = RegisterType::kI64,
+                             .domain = space_.domain(number),
+                             .operands = {},
                              .access = access_at(number, -1)});
       return converted(index, type);
     }
     check(node.is("philox_uniform"), "lower: no way to create '{}'", node.op());
-    return add({.kind = Kind::kPhilox, .type = RegisterType::kF32, .domain = space_.domain(number),
+    return add({.kind = Kind::kPhilox,
+                .type = RegisterType::kF32,
+                .domain = space_.domain(number),
                 .operands = {value_of(node.operand(0)), value_of(node.operand(1))},
-                .access = access_at(number, -1), .stream = node.attribute<int64_t>("stream")});
+                .access = access_at(number, -1),
+                .stream = node.attribute<int64_t>("stream")});
   }
 
   int emit_element(const Node& node) {
@@ -257,8 +283,11 @@ class Lowering {
 
   int emit_reduce(const Node& node) {
     const int operand = value_of(node.operand(0));
-    return add({.kind = Kind::kReduce, .type = type_of(operand), .domain = Domain::kRow,
-                .operands = {operand}, .reduction = reduction_of(node)});
+    return add({.kind = Kind::kReduce,
+                .type = type_of(operand),
+                .domain = Domain::kRow,
+                .operands = {operand},
+                .reduction = reduction_of(node)});
   }
 
   // A reduction whose dims are dropped is a row value too; the others accumulate over the rows.
@@ -283,10 +312,13 @@ class Lowering {
     const int number = node_access_.at(&node);
     ir::Access access = access_at(number, buffer);
     access.index = index;
-    access.index_stride = node.is("embedding") ? operand_strides_[buffer][0]
-                                               : operand_strides_[buffer][rank() - 1];
+    access.index_stride =
+        node.is("embedding") ? operand_strides_[buffer][0] : operand_strides_[buffer][rank() - 1];
     const Domain domain = std::max(space_.domain(number), domain_of(index));
-    return add({.kind = Kind::kLoad, .type = type, .domain = domain, .operands = {},
+    return add({.kind = Kind::kLoad,
+                .type = type,
+                .domain = domain,
+                .operands = {},
                 .access = std::move(access)});
   }
 
@@ -297,8 +329,10 @@ class Lowering {
     for (int64_t end : {0, 1}) {
       ir::Access access = access_at(rows, offsets);
       access.offset = end;
-      bounds.push_back(add({.kind = Kind::kLoad, .type = RegisterType::kI64,
-                            .domain = space_.domain(rows), .operands = {},
+      bounds.push_back(add({.kind = Kind::kLoad,
+                            .type = RegisterType::kI64,
+                            .domain = space_.domain(rows),
+                            .operands = {},
                             .access = std::move(access)}));
     }
     const ir::Shape& values = node.operand(0).shape();
@@ -307,8 +341,11 @@ class Lowering {
     access.inner_stride = loop_.inner_extent == 1 ? 0 : 1;  // whole rows, dense (layout sees to it)
     access.row_strides.assign(loop_.row_extents.size(), 0);
     access.index_stride = values[-1];
-    return add({.kind = Kind::kSegmentSum, .type = type, .domain = Domain::kElement,
-                .operands = bounds, .access = std::move(access),
+    return add({.kind = Kind::kSegmentSum,
+                .type = type,
+                .domain = Domain::kElement,
+                .operands = bounds,
+                .access = std::move(access),
                 .order_buffer = input_number_.at(node.operand(1).node)});
   }
 
@@ -319,8 +356,10 @@ class Lowering {
     const auto accumulated = accumulated_.find(value.node);
     if (accumulated == accumulated_.end()) {
       const int id = converted(value_of(value), ir::register_type(value.dtype()));
-      add({.kind = Kind::kStore, .type = type_of(id),
-           .domain = std::max(space_.domain(access_number), domain_of(id)), .operands = {id},
+      add({.kind = Kind::kStore,
+           .type = type_of(id),
+           .domain = std::max(space_.domain(access_number), domain_of(id)),
+           .operands = {id},
            .access = access_at(access_number, buffer)});
       return;
     }
@@ -331,13 +370,17 @@ class Lowering {
     ir::Access access;
     access.buffer = buffer;
     access.inner_stride = space_.inner_stride(access_number);
-    add({.kind = Kind::kAccumulate, .type = type_of(id),
-         .domain = row_valued ? Domain::kRow : Domain::kElement, .operands = {id},
-         .reduction = reduction_of(*value.node), .access = std::move(access),
+    add({.kind = Kind::kAccumulate,
+         .type = type_of(id),
+         .domain = row_valued ? Domain::kRow : Domain::kElement,
+         .operands = {id},
+         .reduction = reduction_of(*value.node),
+         .access = std::move(access),
          .keeps_inner = keeps_inner});
   }
 
-  // --- sweeps, kept rows, blocks --------------------------------------------------------------------
+  // --- sweeps, kept rows, blocks
+  // --------------------------------------------------------------------
 
   static bool is_sink(const Instruction& i) {
     return i.kind == Kind::kStore || i.kind == Kind::kAccumulate || i.kind == Kind::kReduce;
@@ -357,7 +400,8 @@ class Lowering {
     }
   }
 
-  // Element values that cost more than a load and are needed in several sweeps stay in a row buffer.
+  // Element values that cost more than a load and are needed in several sweeps stay in a row
+  // buffer.
   void choose_kept() {
     std::vector<std::set<int>> needed(loop_.instructions.size());
     for (int at = static_cast<int>(loop_.instructions.size()) - 1; at >= 0; --at) {
@@ -401,7 +445,9 @@ class Lowering {
       loop_.num_blocks = std::max<int64_t>(1, (inner + block - 1) / block);
       return;
     }
-    loop_.num_blocks = std::min(rows, has_accumulate ? kAccumulateBlocks : kRowBlocks);
+    loop_.num_blocks = has_accumulate
+                           ? std::clamp<int64_t>(rows / kRowsPerPartial, 1, kAccumulateBlocks)
+                           : std::min(rows, kRowBlocks);
   }
 
   void add_partials() {
@@ -426,7 +472,8 @@ class Lowering {
     bytes_moved_ += 2 * total * ir::dtype_bytes(dtype);
   }
 
-  // --- traffic --------------------------------------------------------------------------------------
+  // --- traffic
+  // --------------------------------------------------------------------------------------
 
   void count_bytes() {
     for (size_t i = 0; i < inputs_.size(); ++i) {

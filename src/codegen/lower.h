@@ -8,9 +8,9 @@
 
 namespace monograph::codegen {
 
-// A Loop and its traffic. `bytes_moved` counts what the loop loads and stores as written: each distinct
-// element once while a row stays in cache, once a sweep when it does not, and partial results twice.
-// `bytes_least` counts each distinct element of each operand and result once.
+// A Loop and its traffic. `bytes_moved` counts what the loop loads and stores as written: each
+// distinct element once while a row stays in cache, once a sweep when it does not, and partial
+// results twice. `bytes_least` counts each distinct element of each operand and result once.
 struct LoweredKernel {
   ir::Loop loop;  // buffers: the operands, the results, then a workspace if there is one
   int64_t bytes_moved = 0;

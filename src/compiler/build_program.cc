@@ -190,8 +190,9 @@ class ProgramBuilder {
     const Value ids = node.operand(0);
     const Value order{const_cast<Node*>(&node), 0};
     const Value offsets{const_cast<Node*>(&node), 1};
-    ir::SortIdsStep sort{ids.dtype(), ids.type().num_elements(), node.attribute<int64_t>("num_ids"),
-                         address_of(ids), address_of(order), address_of(offsets)};
+    ir::SortIdsStep sort{
+        ids.dtype(),     ids.type().num_elements(), node.attribute<int64_t>("num_ids"),
+        address_of(ids), address_of(order),         address_of(offsets)};
     ir::Step& step = add_step(node, sort);
     step.bytes_moved = step.bytes_least = static_cast<int64_t>(ops::cost_of(node).bytes);
     step.name += node.op();
@@ -206,7 +207,8 @@ class ProgramBuilder {
       const ir::StateRole kind = role == "parameter" ? ir::StateRole::kParameter
                                  : role == "moment"  ? ir::StateRole::kMoment
                                                      : ir::StateRole::kBuffer;
-      program_.states.push_back({state->name(), state->types()[0], address_of(state->result()), kind});
+      program_.states.push_back(
+          {state->name(), state->types()[0], address_of(state->result()), kind});
     }
     for (size_t i = 0; i < layout_.outputs.size(); ++i) {
       const Value value = layout_.outputs[i];
@@ -214,7 +216,8 @@ class ProgramBuilder {
     }
   }
 
-  // --- memory -------------------------------------------------------------------------------------
+  // --- memory
+  // -------------------------------------------------------------------------------------
 
   template <typename Visit>
   static void for_each_address(ir::Step& step, const Visit& visit) {

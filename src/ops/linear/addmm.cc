@@ -40,7 +40,9 @@ Cost cost(const ir::Node& node) {
           .bytes = bytes};
 }
 
-ir::TensorType f32(ir::Shape shape) { return {ir::DType::kF32, std::move(shape)}; }
+ir::TensorType f32(ir::Shape shape) {
+  return {ir::DType::kF32, std::move(shape)};
+}
 
 std::vector<Sample> samples() {
   return {{.operands = {{f32({5})}, {f32({3, 4})}, {f32({4, 5})}}, .attributes = {}},
@@ -48,8 +50,9 @@ std::vector<Sample> samples() {
 }
 
 std::vector<BadSample> bad_samples() {
-  return {{{f32({4}), f32({3, 4}), f32({4, 5})}, {}, "bias is f32[4] for a product f32[3,5]: use"},
-          {{f32({5}), f32({3, 4}), f32({3, 5})}, {}, "[matmul] operands are f32[3,4] and f32[3,5]"}};
+  return {
+      {{f32({4}), f32({3, 4}), f32({4, 5})}, {}, "bias is f32[4] for a product f32[3,5]: use"},
+      {{f32({5}), f32({3, 4}), f32({3, 5})}, {}, "[matmul] operands are f32[3,4] and f32[3,5]"}};
 }
 
 }  // namespace

@@ -14,10 +14,8 @@ const OpDef clone_op = {
     .infer = infer_pointwise,
     .reference = [](const ir::Node&, Literals operands,
                     std::span<ir::Literal> results) { results[0] = *operands[0]; },
-    .gradient = [](Builder&, ir::Node&,
-                   std::span<const ir::Value> cotangents) -> std::vector<ir::Value> {
-      return {cotangents[0]};
-    },
+    .gradient = [](Builder&, ir::Node&, std::span<const ir::Value> cotangents)
+        -> std::vector<ir::Value> { return {cotangents[0]}; },
     .samples = [] { return samples_unary(-2, 2); },
     .bad_samples = nullptr,
 };

@@ -56,10 +56,10 @@ class ReverseMode {
     if (!any) return;
     const ops::OpDef& op = ops::op_named(node.op());
     if (op.gradient == nullptr) {
-      throw_user_error("[{}] has no gradient, but the loss depends on it at {}:{} ({}): detach its "
-                       "operand, or use a differentiable op",
-                       node.op(), node.provenance().file, node.provenance().line,
-                       node.provenance().scope);
+      throw_user_error(
+          "[{}] has no gradient, but the loss depends on it at {}:{} ({}): detach its "
+          "operand, or use a differentiable op",
+          node.op(), node.provenance().file, node.provenance().line, node.provenance().scope);
     }
     builder_.set_provenance(node.provenance());
     const std::vector<Value> gradients = op.gradient(builder_, node, cotangents);
@@ -91,8 +91,9 @@ class ReverseMode {
 ir::ValueMap<Value> differentiate(ir::Graph& graph, Value loss, std::span<const Value> wrt,
                                   PassContext& context) {
   if (loss.shape().num_elements() != 1 || !ir::is_floating(loss.dtype())) {
-    throw_user_error("backward: the loss is {}: reduce it to one floating element, e.g. with mean()",
-                     loss.type().str());
+    throw_user_error(
+        "backward: the loss is {}: reduce it to one floating element, e.g. with mean()",
+        loss.type().str());
   }
   ReverseMode reverse(graph, loss, wrt);
   reverse.run();

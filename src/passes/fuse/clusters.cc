@@ -87,19 +87,20 @@ bool Clusters::has_detour(const Group& from, const Group& to) {
   return false;
 }
 
-bool Clusters::can_store_outputs(const Group& a, const Group& b, const IterationSpace& joined) const {
+bool Clusters::can_store_outputs(const Group& a, const Group& b,
+                                 const IterationSpace& joined) const {
   for (const Group* group : {&a, &b}) {
     for (Node* node : group->members) {
       const FuseRole role = fuse_role(*node);
-      if (role == FuseRole::kTerminal || analysis::can_store(joined, node->types()[0].shape)) continue;
+      if (role == FuseRole::kTerminal || analysis::can_store(joined, node->types()[0].shape))
+        continue;
       const Value value = node->result();
       const auto& users_here = users(value);
-      const bool leaves = is_root(value) || std::any_of(users_here.begin(), users_here.end(),
-                                                        [&](const Node* user) {
-                                                          const Group* at =
-                                                              groups_by_node_[user->id()];
-                                                          return at != &a && at != &b;
-                                                        });
+      const bool leaves = is_root(value) ||
+                          std::any_of(users_here.begin(), users_here.end(), [&](const Node* user) {
+                            const Group* at = groups_by_node_[user->id()];
+                            return at != &a && at != &b;
+                          });
       if (leaves) return false;
     }
   }

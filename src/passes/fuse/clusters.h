@@ -7,10 +7,11 @@
 
 namespace monograph::passes {
 
-// Groups the nodes of a graph into kernels. Greedy: first along edges in graph order (a consumer joins
-// its producers), then siblings that read the same value. Two groups join only if their spaces do, no
-// path between them leaves them (the groups stay acyclic), and no value inside is complete only at the
-// kernel's end. Creation nodes are in no group unless something outside kernels needs them.
+// Groups the nodes of a graph into kernels. Greedy: first along edges in graph order (a consumer
+// joins its producers), then siblings that read the same value. Two groups join only if their
+// spaces do, no path between them leaves them (the groups stay acyclic), and no value inside is
+// complete only at the kernel's end. Creation nodes are in no group unless something outside
+// kernels needs them.
 class Clusters {
  public:
   struct Group {
@@ -39,7 +40,8 @@ class Clusters {
   bool try_merge(const ir::Node* a, const ir::Node* b);
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& from, const Group& to);
-  bool can_store_outputs(const Group& a, const Group& b, const analysis::IterationSpace& joined) const;
+  bool can_store_outputs(const Group& a, const Group& b,
+                         const analysis::IterationSpace& joined) const;
 
   const ir::Graph& graph_;
   std::vector<std::unique_ptr<Group>> storage_;

@@ -16,8 +16,8 @@ bool fold_bias(ir::Graph& graph, PassContext& context) {
   };
   for (const auto& node : graph.nodes()) {
     if (!node->is("add")) continue;
-    const bool matches = is_bias(node->operand(1), node->operand(0)) ||
-                         is_bias(node->operand(0), node->operand(1));
+    const bool matches =
+        is_bias(node->operand(1), node->operand(0)) || is_bias(node->operand(0), node->operand(1));
     const auto found = users.find(node->result());
     if (!matches || found == users.end()) continue;
     const bool stays_outside =

@@ -188,19 +188,30 @@ void remark_edges(const ir::Graph& graph, Clusters& clusters, PassContext& conte
   }
 }
 
+bool has_kernels(Clusters& clusters) {
+  const auto groups = clusters.groups();
+  return std::any_of(groups.begin(), groups.end(), [](Group* group) { return group->is_kernel; });
+}
+
 }  // namespace
 
 bool fuse(ir::Graph& graph, PassContext& context) {
   graph.renumber();
   Clusters clusters(graph);
+  if (!has_kernels(clusters)) return false;
   clusters.merge_along_edges();
   clusters.merge_siblings();
   recompute_across_kernels(graph, clusters, context);
   remark_edges(graph, clusters, context);
-  const auto groups = clusters.groups();
-  if (std::none_of(groups.begin(), groups.end(), [](Group* group) { return group->is_kernel; })) {
-    return false;
-  }
+  FusedGraph(graph, clusters).rebuild();
+  graph.renumber();
+  return true;
+}
+
+bool isolate(ir::Graph& graph, PassContext&) {
+  graph.renumber();
+  Clusters clusters(graph);
+  if (!has_kernels(clusters)) return false;
   FusedGraph(graph, clusters).rebuild();
   graph.renumber();
   return true;

@@ -4,12 +4,18 @@
 
 namespace monograph::passes {
 
-// Turns pointwise, creation, reduction and indexed nodes into `fused` nodes, one a generated kernel.
+// Turns pointwise, creation, reduction and indexed nodes into `fused` nodes, one a generated
+// kernel.
 //   before: m = sum(x); d = sub(x, m); e = mul(d, d)
 //   after:  e = fused(x) { m = sum(x); d = sub(x, m); e = mul(d, d); return e }
-// Every such node ends in some fused node, alone if nothing fits. Edges between kernels that did not
-// fuse get a remark with the reason. Needs: mixed reductions legalised, detach dropped. Keeps:
+// Every such node ends in some fused node, alone if nothing fits. Edges between kernels that did
+// not fuse get a remark with the reason. Needs: mixed reductions legalised, detach dropped. Keeps:
 // values, types; order of the remaining nodes.
 bool fuse(ir::Graph& graph, PassContext& context);
+
+// Puts each node that `fuse` left (when it is switched off) into a kernel of its own.
+//   before: e = exp(x); y = matmul(e, w)
+//   after:  e = fused(x) { e = exp(x); return e }; y = matmul(e, w)
+bool isolate(ir::Graph& graph, PassContext& context);
 
 }  // namespace monograph::passes

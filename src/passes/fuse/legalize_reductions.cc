@@ -15,7 +15,9 @@ using Axes = std::vector<int64_t>;
 bool is_suffix(const Axes& axes, int rank) {
   return axes.front() == rank - static_cast<int64_t>(axes.size());
 }
-bool is_prefix(const Axes& axes) { return axes.back() == static_cast<int64_t>(axes.size()) - 1; }
+bool is_prefix(const Axes& axes) {
+  return axes.back() == static_cast<int64_t>(axes.size()) - 1;
+}
 
 // The trailing axes that end the dims; where none does, the last axis, to be permuted there.
 Axes last_run(const Axes& axes, int rank) {

@@ -13,7 +13,7 @@ using ir::Node;
 using ir::Value;
 using Group = Clusters::Group;
 
-constexpr size_t kMaxClones = 24;  // longer chains cost more arithmetic than the loads they save
+constexpr size_t kMaxClones = 24;   // longer chains cost more arithmetic than the loads they save
 constexpr int64_t kSmallShare = 8;  // a leaf this many times smaller may be stored for it
 
 template <typename T>
@@ -21,7 +21,9 @@ bool contains(const std::vector<T*>& list, const T* item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-bool precedes(const Node* a, const Node* b) { return a->id() < b->id(); }
+bool precedes(const Node* a, const Node* b) {
+  return a->id() < b->id();
+}
 
 class Recompute {
  public:

@@ -19,9 +19,12 @@ int64_t align_up(int64_t value, int64_t alignment) {
 
 Segment segment_of(StateRole role) {
   switch (role) {
-    case StateRole::kParameter: return Segment::kWeights;
-    case StateRole::kMoment: return Segment::kMoments;
-    case StateRole::kBuffer: return Segment::kBuffers;
+    case StateRole::kParameter:
+      return Segment::kWeights;
+    case StateRole::kMoment:
+      return Segment::kMoments;
+    case StateRole::kBuffer:
+      return Segment::kBuffers;
   }
   return Segment::kBuffers;
 }
@@ -40,9 +43,15 @@ bool is_state_segment(int buffer) {
          buffer == static_cast<int>(Segment::kBuffers);
 }
 
-bool is_view(const Node& node) { return ops::has_trait(node, ops::kViewLike); }
-bool is_gather(const Node& node) { return ops::has_trait(node, ops::kGather); }
-bool is_product(const Node& node) { return node.is("matmul") || node.is("addmm"); }
+bool is_view(const Node& node) {
+  return ops::has_trait(node, ops::kViewLike);
+}
+bool is_gather(const Node& node) {
+  return ops::has_trait(node, ops::kGather);
+}
+bool is_product(const Node& node) {
+  return node.is("matmul") || node.is("addmm");
+}
 
 // Each element is read before the same element is written, so the result may lie over the operand.
 bool is_elementwise(const Node& node) {
@@ -78,7 +87,8 @@ class LayoutPlanner {
       if (is_state_segment(segment)) bytes = states_.segment_bytes[segment];
       bytes = align_up(bytes, kPageBytes);
     }
-    for (const auto& output : graph_.outputs()) layout_.outputs.push_back(output_at_.at(output.value));
+    for (const auto& output : graph_.outputs())
+      layout_.outputs.push_back(output_at_.at(output.value));
     graph_.renumber();
     return std::move(layout_);
   }
@@ -237,8 +247,8 @@ class LayoutPlanner {
     }
   }
 
-  // A permuted value that is then reshaped would need a copy, and a transposed product would be read
-  // with a stride: both are better written in the order in which they are read.
+  // A permuted value that is then reshaped would need a copy, and a transposed product would be
+  // read with a stride: both are better written in the order in which they are read.
   bool wants_contiguous(Node& view) {
     for (int i = 0; i < view.num_results(); ++i) {
       if (wish_of(view.result(i)) != nullptr) return false;
@@ -253,7 +263,8 @@ class LayoutPlanner {
     return !view_placement(view, 0, *permuted).has_value();
   }
 
-  // --- placing ------------------------------------------------------------------------------------
+  // --- placing
+  // ------------------------------------------------------------------------------------
 
   void place_nodes() {
     for (auto& taken : graph_.take_nodes()) {
@@ -344,9 +355,9 @@ class LayoutPlanner {
         layout_.placements[value] = state_packs_.at(&node);
       } else {
         const Placement* wanted = wish_of(value);
-        layout_.placements[value] =
-            wanted != nullptr && can_write(node, value, *wanted) ? *wanted
-                                                                 : new_contiguous(value.type());
+        layout_.placements[value] = wanted != nullptr && can_write(node, value, *wanted)
+                                        ? *wanted
+                                        : new_contiguous(value.type());
       }
     }
   }
@@ -374,8 +385,8 @@ class LayoutPlanner {
       const bool late_reader = last_id > node.id();
       const bool mixed_reader = last_id == node.id() && !reads_in_place(node, placement);
       if (late_reader || mixed_reader || !graph_.update_of(state)) {
-        context_.remark(node, fmt::format("does not write over state '{}': it is read later",
-                                          state->name()));
+        context_.remark(
+            node, fmt::format("does not write over state '{}': it is read later", state->name()));
         return false;
       }
     }
@@ -412,9 +423,9 @@ class LayoutPlanner {
       const bool is_there = placement.buffer == static_cast<int>(Segment::kOutput) &&
                             placement.strides == value.shape().contiguous_strides();
       output_at_[value] =
-          is_there ? value
-                   : clone_to(value, in_segment(Segment::kOutput, value.type(), kTensorAlignment),
-                              node);
+          is_there
+              ? value
+              : clone_to(value, in_segment(Segment::kOutput, value.type(), kTensorAlignment), node);
     }
   }
 

@@ -21,8 +21,8 @@ struct StateLayout {
   std::vector<int64_t> segment_bytes = std::vector<int64_t>(ir::kNumSegments, 0);
 };
 
-// Persistent segments are one buffer each (offsets into them are final). A scratch buffer lives from
-// its first write to its last read; memory assignment gives it an offset.
+// Persistent segments are one buffer each (offsets into them are final). A scratch buffer lives
+// from its first write to its last read; memory assignment gives it an offset.
 struct LayoutBuffer {
   ir::Segment segment = ir::Segment::kScratch;
   int64_t num_bytes = 0;
@@ -38,9 +38,9 @@ inline constexpr int64_t kTensorAlignment = 256;  // bytes
 inline constexpr int64_t kPageBytes = 4096;
 
 // Gives every value a placement: views are strides into their operand, and the parts of `cat` and
-// `pack` are written where they belong by whoever makes them (co-location). What cannot be met becomes
-// a `clone` with a remark. States lie in `states` (new ones are added in the order of their `pack`), and
-// their next values are written over them when all readers are done before.
+// `pack` are written where they belong by whoever makes them (co-location). What cannot be met
+// becomes a `clone` with a remark. States lie in `states` (new ones are added in the order of their
+// `pack`), and their next values are written over them when all readers are done before.
 //   before: a = matmul(x, y); b = permute(a); c = reshape(b)
 //   after:  the same; a's strides make c contiguous
 // Needs: fuse ran; graph order is the order of execution. Keeps: numbers.

@@ -42,9 +42,9 @@ int64_t place_in_order(const std::vector<Lifetime>& buffers, const std::vector<i
   int64_t peak = 0;
   for (int at : order) {
     offsets[at] = lowest_fit(buffers, at, by_offset, offsets);
-    const auto place = std::upper_bound(
-        by_offset.begin(), by_offset.end(), offsets[at],
-        [&](int64_t offset, int other) { return offset < offsets[other]; });
+    const auto place =
+        std::upper_bound(by_offset.begin(), by_offset.end(), offsets[at],
+                         [&](int64_t offset, int other) { return offset < offsets[other]; });
     by_offset.insert(place, at);
     const int64_t end = offsets[at] + buffers[at].num_bytes;
     if (end > peak) {

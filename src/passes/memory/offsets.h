@@ -20,8 +20,8 @@ struct OffsetPlan {
 
 // Gives each buffer an offset so that no two that live at the same step overlap. Places buffers one
 // after the other at the lowest offset free over their lifetime, first the largest; then, while the
-// peak is above the bound, moves the buffer that makes the peak to the front and tries again, keeping
-// the best plan (hill climbing as in TVM's USMP). Deterministic.
+// peak is above the bound, moves the buffer that makes the peak to the front and tries again,
+// keeping the best plan (hill climbing as in TVM's USMP). Deterministic.
 OffsetPlan assign_offsets(const std::vector<Lifetime>& buffers);
 
 }  // namespace monograph::passes

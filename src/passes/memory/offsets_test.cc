@@ -11,7 +11,8 @@ void expect_sound(const std::vector<Lifetime>& buffers, const OffsetPlan& plan) 
   for (size_t i = 0; i < buffers.size(); ++i) {
     EXPECT_LE(plan.offsets[i] + buffers[i].num_bytes, plan.peak_bytes);
     for (size_t j = 0; j < i; ++j) {
-      const bool together = buffers[i].begin <= buffers[j].end && buffers[j].begin <= buffers[i].end;
+      const bool together =
+          buffers[i].begin <= buffers[j].end && buffers[j].begin <= buffers[i].end;
       const bool apart = plan.offsets[i] + buffers[i].num_bytes <= plan.offsets[j] ||
                          plan.offsets[j] + buffers[j].num_bytes <= plan.offsets[i];
       EXPECT_TRUE(!together || apart) << i << " and " << j << " overlap";

@@ -20,7 +20,8 @@ std::optional<std::vector<int64_t>> reshape_strides(const ir::Shape& from,
                                                     const std::vector<int64_t>& strides,
                                                     const ir::Shape& to);
 
-// Element offsets of the operands of a `pack` or the results of an `unpack`, in order, and the total.
+// Element offsets of the operands of a `pack` or the results of an `unpack`, in order, and the
+// total.
 std::vector<int64_t> pack_offsets(const std::vector<ir::Shape>& shapes, int64_t alignment);
 
 // The placement of result `index` of a view-like node, given its operand's; none: a copy is needed.
