@@ -6,6 +6,7 @@
 #include "analysis/iteration_space.h"
 #include "base/error.h"
 #include "codegen/loop_space.h"
+#include "codegen/schedule_loop.h"
 
 namespace monograph::codegen {
 namespace {
@@ -21,13 +22,7 @@ using ir::Value;
 using Kind = ir::InstructionKind;
 using Strides = std::vector<int64_t>;
 
-constexpr int64_t kMaxKeptRow = 8192;        // elements of a row buffer
 constexpr int64_t kRowCacheBytes = 1 << 20;  // a longer row is read from memory again each sweep
-constexpr int64_t kFlatBlock = 16384;        // elements of a block of a flat loop
-constexpr int64_t kAccumulateBlocks = 16;
-constexpr int64_t kRowBlocks = 64;
-constexpr int64_t kRowsPerPartial = 32;  // fewer rows would write more partials than they read
-constexpr int64_t kColumnBlock = 256;
 
 IterationSpace joined_space(const ir::Graph& body) {
   IterationSpace space;
@@ -65,10 +60,7 @@ class Lowering {
     }
     for (const auto& node : body_.nodes()) emit(*node);
     for (size_t i = 0; i < body_.outputs().size(); ++i) emit_output(static_cast<int>(i));
-    choose_sweeps();
-    choose_kept();
-    choose_split();
-    add_partials();
+    schedule_loop(loop_);
     count_bytes();
     ir::verify(loop_);
     return {std::move(loop_), bytes_moved_, bytes_least_};
@@ -379,99 +371,6 @@ class Lowering {
          .keeps_inner = keeps_inner});
   }
 
-  // --- sweeps, kept rows, blocks
-  // --------------------------------------------------------------------
-
-  static bool is_sink(const Instruction& i) {
-    return i.kind == Kind::kStore || i.kind == Kind::kAccumulate || i.kind == Kind::kReduce;
-  }
-
-  void choose_sweeps() {
-    std::vector<int> ready(loop_.instructions.size(), 0);
-    for (size_t at = 0; at < loop_.instructions.size(); ++at) {
-      Instruction& i = loop_.instructions[at];
-      int needs = 0;
-      for (int operand : i.operands) needs = std::max(needs, ready[operand]);
-      if (i.access.index >= 0) needs = std::max(needs, ready[i.access.index]);
-      i.sweep = needs;
-      ready[at] = i.kind == Kind::kReduce ? needs + 1 : needs;
-      const bool in_sweep = is_sink(i) && (i.domain == Domain::kElement || i.kind == Kind::kReduce);
-      if (in_sweep) loop_.num_sweeps = std::max(loop_.num_sweeps, needs + 1);
-    }
-  }
-
-  // Element values that cost more than a load and are needed in several sweeps stay in a row
-  // buffer.
-  void choose_kept() {
-    std::vector<std::set<int>> needed(loop_.instructions.size());
-    for (int at = static_cast<int>(loop_.instructions.size()) - 1; at >= 0; --at) {
-      Instruction& i = loop_.instructions[at];
-      if (is_sink(i)) {
-        needed[at] = {i.sweep};
-      } else if (i.domain == Domain::kElement && !needed[at].empty()) {
-        const bool costly = i.kind == Kind::kPhilox || i.kind == Kind::kSegmentSum ||
-                            (i.kind == Kind::kApply && ir::is_transcendental(i.op));
-        const int first = *needed[at].begin();
-        if (costly && needed[at].size() > 1 && loop_.inner_extent <= kMaxKeptRow) {
-          i.keep = true;
-          i.sweep = first;
-          needed[at] = {first};
-        }
-      }
-      for (int operand : i.operands) {
-        if (domain_of(operand) != Domain::kElement) continue;
-        needed[operand].insert(needed[at].begin(), needed[at].end());
-      }
-    }
-  }
-
-  void choose_split() {
-    bool has_reduce = false, has_accumulate = false, keeps_columns = false, row_sink = false;
-    bool has_segments = false;
-    for (const Instruction& i : loop_.instructions) {
-      has_reduce = has_reduce || i.kind == Kind::kReduce;
-      has_segments = has_segments || i.kind == Kind::kSegmentSum;
-      has_accumulate = has_accumulate || i.kind == Kind::kAccumulate;
-      keeps_columns = keeps_columns || i.keeps_inner;
-      row_sink = row_sink || (is_sink(i) && i.domain == Domain::kRow);
-    }
-    const int64_t rows = loop_.num_rows();
-    const int64_t inner = loop_.inner_extent;
-    const bool can_split_inner = !has_reduce && !row_sink && !has_segments;
-    const bool few_rows = rows == 1 || (keeps_columns && rows < 8 * kAccumulateBlocks);
-    if (can_split_inner && few_rows) {
-      loop_.split = Loop::Split::kInner;
-      const int64_t block = keeps_columns ? kColumnBlock : kFlatBlock;
-      loop_.num_blocks = std::max<int64_t>(1, (inner + block - 1) / block);
-      return;
-    }
-    loop_.num_blocks = has_accumulate
-                           ? std::clamp<int64_t>(rows / kRowsPerPartial, 1, kAccumulateBlocks)
-                           : std::min(rows, kRowBlocks);
-  }
-
-  void add_partials() {
-    int64_t total = 0;
-    RegisterType type = RegisterType::kF32;
-    for (const Instruction& i : loop_.instructions) {
-      if (i.kind != Kind::kAccumulate) continue;
-      const bool direct =
-          loop_.num_blocks == 1 || (loop_.split == Loop::Split::kInner && i.keeps_inner);
-      loop_.partial_offsets.push_back(direct ? -1 : total);
-      if (direct) continue;
-      check(total == 0 || i.type == type, "lower: accumulations of two types in one kernel");
-      type = i.type;
-      total += loop_.num_blocks * (i.keeps_inner ? loop_.inner_extent : 1);
-    }
-    if (total == 0) return;
-    const ir::DType dtype = type == RegisterType::kF64   ? ir::DType::kF64
-                            : type == RegisterType::kI64 ? ir::DType::kI64
-                                                         : ir::DType::kF32;
-    loop_.partials_buffer = static_cast<int>(loop_.buffers.size());
-    loop_.buffers.push_back({dtype, ir::LoopBuffer::Use::kWorkspace, total});
-    bytes_moved_ += 2 * total * ir::dtype_bytes(dtype);
-  }
-
   // --- traffic
   // --------------------------------------------------------------------------------------
 
@@ -486,6 +385,9 @@ class Lowering {
       bytes_least_ += bytes;
       bytes_moved_ += bytes;
     }
+    if (loop_.partials_buffer < 0) return;
+    const ir::LoopBuffer& partials = loop_.buffers[loop_.partials_buffer];
+    bytes_moved_ += 2 * partials.num_elements * ir::dtype_bytes(partials.dtype);
   }
 
   // An embedding reads the rows that it picks, at most the whole table.
