@@ -1,0 +1,40 @@
+#include "diagnose/report_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace monograph::diagnose {
+
+std::string with_commas(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t sign = value < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > sign + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string cell_text(const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  if (const auto* whole = std::get_if<std::int64_t>(&cell)) return with_commas(*whole);
+  const double value = std::get<double>(cell);
+  if (std::isfinite(value) && std::abs(value) >= 1000 && std::abs(value) < 1e15) {
+    return with_commas(std::llround(value));
+  }
+  return fmt::format("{:.4g}", value);
+}
+
+std::string summary_line(const Report& report) {
+  const auto notes = std::count_if(report.findings.begin(), report.findings.end(),
+                                   [](const auto& f) { return f.severity == Severity::kNote; });
+  const auto faults = static_cast<std::int64_t>(report.findings.size()) - notes;
+  const auto plural = [](std::int64_t count, std::string_view word) {
+    return fmt::format("{} {}{}", with_commas(count), word, count == 1 ? "" : "s");
+  };
+  if (report.files_read == 0) return "nothing could be read";
+  std::string line = faults == 0 ? "clean: nothing wrong" : plural(faults, "finding");
+  if (notes > 0) line += ", " + plural(notes, "note");
+  return line + " in " + plural(report.files_read, "file");
+}
+
+}  // namespace monograph::diagnose

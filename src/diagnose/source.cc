@@ -1,0 +1,295 @@
+#include "diagnose/source.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "diagnose/text_log.h"
+
+namespace monograph::diagnose {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
+
+std::string cannot_read(std::string_view path, std::string_view reason) {
+  return fmt::format("cannot read '{}': {}", path, reason);
+}
+
+// What came of one file.
+struct Outcome {
+  std::unique_ptr<Facts> facts;
+  Finding fault;  // `code` is empty if there is none
+  bool is_truncated = false;
+};
+
+Finding unreadable(const std::string& path, std::string why, std::string advice) {
+  Finding finding;
+  finding.code = "unreadable";
+  finding.severity = Severity::kWarning;
+  finding.what = fmt::format("'{}' could not be read", path);
+  finding.why = std::move(why);
+  finding.advice = std::move(advice);
+  return finding;
+}
+
+Outcome read_file(const std::string& path) {
+  Outcome outcome;
+  try {
+    Input input(path);
+    for (const Reader& reader : readers()) {
+      if (!reader.accepts(input.head(), path)) continue;
+      outcome.facts = reader.read(input);
+      outcome.is_truncated = input.is_truncated();
+      if (outcome.facts) {
+        outcome.facts->path = path;
+        if (outcome.facts->rank < 0) outcome.facts->rank = rank_of_name(path);
+      }
+      return outcome;
+    }
+    outcome.fault = unreadable(path, "its content is of no kind known here",
+                               "give logs or traces; leave other files out of the folder");
+    outcome.fault.severity = Severity::kNote;
+  } catch (const std::exception& error) {
+    outcome.fault = unreadable(path, error.what(), "check that the file is whole and readable");
+  }
+  return outcome;
+}
+
+// A text log holds the facts of several subjects.
+void add_facts(std::unique_ptr<Facts> facts, FactsList& all) {
+  if (auto* text = dynamic_cast<TextFacts*>(facts.get())) {
+    for (auto& part : text->parts) {
+      part->path = text->path;
+      if (part->rank < 0) part->rank = text->rank;
+      all.push_back(std::move(part));
+    }
+    text->parts.clear();
+  }
+  all.push_back(std::move(facts));
+}
+
+// Files are handed out one by one, so a long one does not hold up the others.
+std::vector<Outcome> read_files(const std::vector<std::string>& files) {
+  std::vector<Outcome> outcomes(files.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) outcomes[i] = read_file(files[i]);
+  };
+  const std::size_t num_threads =
+      std::min<std::size_t>(files.size(), std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  return outcomes;
+}
+
+// The number after the last "rank" (or a lone "r") of a file's name; -1 if none.
+int number_after(std::string_view name, std::string_view word) {
+  for (std::size_t at = name.rfind(word); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : name.rfind(word, at - 1)) {
+    const bool starts = at == 0 || !std::isalpha(static_cast<unsigned char>(name[at - 1]));
+    std::size_t digit = at + word.size();
+    while (digit < name.size() && std::strchr("_-.=:", name[digit]) != nullptr) ++digit;
+    int value = 0;
+    std::size_t end = digit;
+    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) &&
+           end - digit < 7) {
+      value = value * 10 + (name[end++] - '0');
+    }
+    const bool stops = end == name.size() || !std::isalnum(static_cast<unsigned char>(name[end]));
+    if (end > digit && stops && (starts || word.size() > 1)) return value;
+  }
+  return -1;
+}
+
+}  // namespace
+
+struct Input::Stream {
+  gzFile file = nullptr;
+  ~Stream() {
+    if (file != nullptr) gzclose(file);
+  }
+};
+
+Input::Input(std::string path) : path_(std::move(path)), stream_(std::make_unique<Stream>()) {
+  std::error_code error;
+  if (fs::is_directory(path_, error)) throw UserError(cannot_read(path_, "it is a folder"));
+  stream_->file = gzopen(path_.c_str(), "rb");
+  if (stream_->file == nullptr) throw UserError(cannot_read(path_, std::strerror(errno)));
+  gzbuffer(stream_->file, 256 * 1024);
+  std::string head(kHeadBytes, '\0');
+  std::size_t filled = 0;
+  while (filled < head.size()) {
+    const std::size_t got = read(head.data() + filled, head.size() - filled);
+    if (got == 0) break;
+    filled += got;
+  }
+  head.resize(filled);
+  head_ = std::move(head);
+  compressed_ = gzdirect(stream_->file) == 0;
+  bytes_read_ = 0;
+  if (filled == 0 && truncated_) throw UserError(cannot_read(path_, "damaged gzip data"));
+}
+
+Input::~Input() = default;
+
+std::size_t Input::read(char* buffer, std::size_t capacity) {
+  if (head_taken_ < head_.size()) {
+    const std::size_t count = std::min(capacity, head_.size() - head_taken_);
+    std::memcpy(buffer, head_.data() + head_taken_, count);
+    head_taken_ += count;
+    bytes_read_ += static_cast<std::int64_t>(count);
+    return count;
+  }
+  const auto wanted = static_cast<unsigned>(std::min<std::size_t>(capacity, 1u << 30));
+  const int got = gzread(stream_->file, buffer, wanted);
+  int code = Z_OK;
+  gzerror(stream_->file, &code);
+  if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) truncated_ = true;
+  if (got <= 0) return 0;
+  bytes_read_ += got;
+  return static_cast<std::size_t>(got);
+}
+
+std::string Input::read_all(std::size_t limit) {
+  std::string all;
+  for (;;) {
+    const std::size_t old_size = all.size();
+    all.resize(old_size + kBufferBytes);
+    const std::size_t got = read(all.data() + old_size, kBufferBytes);
+    all.resize(old_size + got);
+    if (got == 0) return all;
+    if (all.size() > limit) {
+      throw UserError(
+          cannot_read(path_, fmt::format("more than {} MiB, the limit for its kind", limit >> 20)));
+    }
+  }
+}
+
+std::size_t Input::fill() {
+  if (line_begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + line_begin_, buffer_end_ - line_begin_);
+    buffer_end_ -= line_begin_;
+    line_begin_ = 0;
+  }
+  if (buffer_.size() - buffer_end_ < kBufferBytes / 2) {
+    buffer_.resize(std::max(kBufferBytes, buffer_.size() * 2));
+  }
+  const std::size_t got = read(buffer_.data() + buffer_end_, buffer_.size() - buffer_end_);
+  buffer_end_ += got;
+  return got;
+}
+
+bool Input::next_line(std::string_view& line) {
+  std::size_t searched = 0;  // bytes after line_begin_ known to hold no end of line
+  for (;;) {
+    const std::size_t length = buffer_end_ - line_begin_;
+    const char* begin = buffer_.data() + line_begin_;
+    const void* found =
+        length > searched ? std::memchr(begin + searched, '\n', length - searched) : nullptr;
+    if (found != nullptr || length >= kMaxLineBytes) {
+      const std::size_t size =
+          found != nullptr ? static_cast<std::size_t>(static_cast<const char*>(found) - begin)
+                           : kMaxLineBytes;
+      line = std::string_view(begin, size);
+      line_begin_ += size + (found != nullptr ? 1 : 0);
+      break;
+    }
+    searched = length;
+    if (fill() > 0) continue;
+    if (length == 0) return false;
+    line = std::string_view(buffer_.data() + line_begin_, length);
+    line_begin_ = buffer_end_;
+    break;
+  }
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return true;
+}
+
+std::vector<std::string> find_files(const std::vector<std::string>& paths, Report& report) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      report.findings.push_back(
+          unreadable(path, "no such file or folder", "check the spelling of the path"));
+      continue;
+    }
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    const auto options = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(path, options, error), end; it != end && !error;
+         it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      std::error_code ignored;
+      if (name.starts_with('.')) {
+        if (it->is_directory(ignored)) it.disable_recursion_pending();
+      } else if (it->is_regular_file(ignored)) {
+        found.push_back(it->path().string());
+      }
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  // The same file given twice is one file.
+  std::vector<std::string> unique;
+  for (std::string& file : files) {
+    if (std::find(unique.begin(), unique.end(), file) == unique.end()) {
+      unique.push_back(std::move(file));
+    }
+  }
+  return unique;
+}
+
+int rank_of_name(std::string_view path) {
+  const std::size_t slash = path.find_last_of("/\\");
+  std::string name(slash == std::string_view::npos ? path : path.substr(slash + 1));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const int rank = number_after(name, "rank");
+  return rank >= 0 ? rank : number_after(name, "r");
+}
+
+Report diagnose_paths(const std::vector<std::string>& paths, std::string title) {
+  Report report;
+  report.title = std::move(title);
+  const std::vector<std::string> files = find_files(paths, report);
+  std::vector<Outcome> outcomes = read_files(files);
+  FactsList all;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    Outcome& outcome = outcomes[i];
+    if (!outcome.fault.code.empty()) {
+      report.findings.push_back(std::move(outcome.fault));
+      continue;
+    }
+    ++report.files_read;
+    if (outcome.is_truncated) {
+      Finding finding = unreadable(files[i], "its gzip data ends early or is damaged",
+                                   "copy the file again; what came before the damage was read");
+      finding.code = "truncated";
+      finding.what = fmt::format("'{}' was read only in part", files[i]);
+      report.findings.push_back(std::move(finding));
+    }
+    if (outcome.facts) add_facts(std::move(outcome.facts), all);
+  }
+  for (const Conclusion& conclusion : conclusions()) conclusion.conclude(all, report);
+  sort_findings(report);
+  return report;
+}
+
+}  // namespace monograph::diagnose
