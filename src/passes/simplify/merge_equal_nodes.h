@@ -1,0 +1,5 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace monograph::passes {
