@@ -20,12 +20,18 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 }
 
 void check_options(const PassOptions& options, std::span<const PipelineStep> steps) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, required;
   for (const PipelineStep& step : steps) {
-    if (!contains(names, step.name)) names.emplace_back(step.name);
+    std::vector<std::string>& list = step.is_required ? required : names;
+    if (!contains(list, step.name)) list.emplace_back(step.name);
   }
   for (const std::string& name : options.disabled) {
     if (contains(names, name)) continue;
+    if (contains(required, name)) {
+      throw_user_error(
+          "pass '{}' is required by lowering: it cannot be switched off; others can: {}", name,
+          fmt::join(names, ", "));
+    }
     throw_user_error("no pass is called '{}': use one of {}", name, fmt::join(names, ", "));
   }
   if (options.stop_after < -1) {
@@ -125,9 +131,12 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& contex
   check_options(options, steps);
   if (!options.dump_dir.empty()) make_folder(options.dump_dir);
   std::vector<PassRecord> records;
+  int num_optional = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (options.stop_after >= 0 && static_cast<int>(records.size()) >= options.stop_after) break;
-    if (contains(options.disabled, steps[i].name)) continue;
+    const bool stopped = options.stop_after >= 0 && num_optional >= options.stop_after;
+    const bool skipped = stopped || contains(options.disabled, steps[i].name);
+    if (skipped && !steps[i].is_required) continue;
+    if (!steps[i].is_required) ++num_optional;
     records.push_back(Application(steps[i], static_cast<int>(i), graph, options).run(context));
   }
   return records;

@@ -9,7 +9,7 @@ namespace monograph::compiler {
 
 struct PassOptions {
   std::vector<std::string> disabled = {};  // names of passes, all applications of each
-  int stop_after = -1;                     // applications to run, to bisect; -1: all
+  int stop_after = -1;                     // optional applications to run, to bisect; -1: all
   std::string dump_dir = {};  // "03.fold_constants.before.txt" and ".after.txt"; empty: none
   bool verify = true;         // after each pass that changed the graph
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr PipelineStep kPipeline[] = {
     {"drop_detach", passes::drop_detach,
-     "autodiff is done, and a detach hides what it stands between"},
+     "autodiff is done, and a detach hides what it stands between", true},
     {"canonicalize", passes::canonicalize, "the passes below know one form of each pattern"},
     {"fold_constants", passes::fold_constants,
      "gradients begin with ones, expanded: the algebra looks for constants"},
@@ -26,10 +26,11 @@ constexpr PipelineStep kPipeline[] = {
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
      "later passes count users: those left behind are none"},
     {"legalize_reductions", passes::legalize_reductions,
-     "kernels reduce the first or the last axes; views made here fuse like others"},
+     "kernels reduce the first or the last axes; views made here fuse like others", true},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
+    {"eliminate_dead_nodes", passes::eliminate_dead_nodes, "the products without bias are left"},
     {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
-    {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off"},
+    {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
 };
 
 }  // namespace

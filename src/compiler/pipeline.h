@@ -12,6 +12,7 @@ struct PipelineStep {
   std::string_view name;
   passes::Pass run;
   std::string_view why_here;
+  bool is_required = false;  // lowering needs it: it cannot be switched off
 };
 
 // The passes from the traced step (backward and optimizer in it) to the graph that is lowered.
