@@ -28,7 +28,8 @@ constexpr PipelineStep kPipeline[] = {
     {"legalize_reductions", passes::legalize_reductions,
      "kernels reduce the first or the last axes; views made here fuse like others", true},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
-    {"eliminate_dead_nodes", passes::eliminate_dead_nodes, "the products without bias are left"},
+    {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
+     "fold_bias leaves products; kernels take no node without users", true},
     {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
     {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
 };
