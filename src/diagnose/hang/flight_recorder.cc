@@ -125,8 +125,8 @@ std::vector<StackFrame> frames_of(const object& from) {
   for (element item : list) {
     object frame;
     if (item.get(frame) != simdjson::SUCCESS) continue;
-    frames.push_back({text_of(frame, "name"), text_of(frame, "filename"),
-                      integer_of(frame, "line", 0)});
+    frames.push_back(
+        {text_of(frame, "name"), text_of(frame, "filename"), integer_of(frame, "line", 0)});
   }
   return frames;
 }
@@ -198,7 +198,8 @@ class DumpReader {
         if (pair.at(1).get(text) == simdjson::SUCCESS) description = text;
       }
       calls_.push_back(read_call(entry, key_of(name, description)));
-      if (int64_t id = integer_of(entry, "pg_id", -1); id >= 0) group_of_id_[id] = calls_.back().group;
+      if (int64_t id = integer_of(entry, "pg_id", -1); id >= 0)
+        group_of_id_[id] = calls_.back().group;
     }
   }
 
@@ -253,14 +254,16 @@ class DumpReader {
     if (!call.is_p2p || group == result_.groups.end() || group->second.ranks.empty()) return;
     const std::vector<int>& ranks = group->second.ranks;
     auto global = [&](int local) {
-      return local >= 0 && local < static_cast<int>(ranks.size()) ? ranks[static_cast<size_t>(local)] : -1;
+      return local >= 0 && local < static_cast<int>(ranks.size())
+                 ? ranks[static_cast<size_t>(local)]
+                 : -1;
     };
     call.source = global(call.source);
     call.destination = global(call.destination);
   }
 
-  // Calls inside a coalesced batch are recorded without state; the entry 'coalesced' that ends the batch, with
-  // the same number, has it.
+  // Calls inside a coalesced batch are recorded without state; the entry 'coalesced' that ends the
+  // batch, with the same number, has it.
   void close_coalesced() {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (calls_[i].op.find("coalesced") == std::string::npos) continue;
@@ -276,8 +279,8 @@ class DumpReader {
     }
   }
 
-  // pg_status is by a number local to the process. Entries tell which group it is; groups without entries are
-  // found by order, since both numbers grow in the order of creation.
+  // pg_status is by a number local to the process. Entries tell which group it is; groups without
+  // entries are found by order, since both numbers grow in the order of creation.
   void read_status() {
     object table;
     if (dump_["pg_status"].get(table) != simdjson::SUCCESS) return;
@@ -348,7 +351,8 @@ class DumpReader {
     }
     if (in_all && in_all->size() == 1) return in_all->front();
     throw_user_error(
-        "{}: cannot tell which rank wrote this flight recorder dump; end the file's name with its rank, as in "
+        "{}: cannot tell which rank wrote this flight recorder dump; end the file's name with its "
+        "rank, as in "
         "nccl_trace_rank_3",
         path_);
   }
@@ -356,8 +360,8 @@ class DumpReader {
   object dump_;
   std::string_view path_;
   Progress result_;
-  std::map<std::string, std::string> keys_;       // group name -> key
-  std::map<int64_t, std::string> group_of_id_;    // the process's own number -> key
+  std::map<std::string, std::string> keys_;     // group name -> key
+  std::map<int64_t, std::string> group_of_id_;  // the process's own number -> key
   std::map<std::string, GroupStatus> status_;
   std::vector<Call> calls_;
 };

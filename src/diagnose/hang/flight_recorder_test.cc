@@ -19,7 +19,8 @@ using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const fs::path kData = fs::path(MONOGRAPH_SOURCE_DIR) / ".." / "shared" / "data" / "flight_recorder";
+const fs::path kData =
+    fs::path(MONOGRAPH_SOURCE_DIR) / ".." / "shared" / "data" / "flight_recorder";
 
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -50,7 +51,8 @@ TEST_P(RealDumps, CulpritsMatchTheInjectedFault) {
   EXPECT_EQ(lock_gil.kind, Hang::Kind::kMissing);
   EXPECT_THAT(lock_gil.culprits, ElementsAre(9, 14));
   for (const Hang* hang : {&gpu_error, &lock_gil}) {
-    printf("%s\n %s\n %s\n %s\n", hang->headline.c_str(), hang->place.c_str(), hang->reason.c_str(), hang->advice.c_str());
+    printf("%s\n %s\n %s\n %s\n", hang->headline.c_str(), hang->place.c_str(), hang->reason.c_str(),
+           hang->advice.c_str());
     for (auto& e : hang->evidence) printf("   - %s\n", e.c_str());
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -15,7 +16,9 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", rank_list(ranks));
 }
 
-std::string seconds(int64_t ns) { return fmt::format("{:.1f} s", static_cast<double>(ns) / 1e9); }
+std::string seconds(int64_t ns) {
+  return fmt::format("{:.1f} s", static_cast<double>(ns) / 1e9);
+}
 
 std::string site(const Call& call) {
   const StackFrame* frame = user_frame(call);
@@ -23,7 +26,8 @@ std::string site(const Call& call) {
   return fmt::format("{} ({}:{})", frame->function, frame->file, frame->line);
 }
 
-const Call* find_call(const Progress& progress, int rank, const std::string& group, int64_t sequence) {
+const Call* find_call(const Progress& progress, int rank, const std::string& group,
+                      int64_t sequence) {
   auto record = progress.ranks.find(rank);
   if (record == progress.ranks.end()) return nullptr;
   for (const Call& call : record->second.calls) {
@@ -44,6 +48,7 @@ struct SharedWait {
   int64_t sequence = -1;
   std::string op;
   std::vector<int> waiters;
+  int64_t created_ns = 0;  // when the first waiter entered
   bool on_device = false;
   bool no_record = false;
 };
@@ -56,6 +61,8 @@ SharedWait main_wait(const std::vector<WaitEdge>& edges, const std::vector<int>&
     wait.group = edge.group;
     wait.sequence = edge.sequence;
     if (wait.op.empty()) wait.op = edge.op;
+    if (wait.waiters.empty() || edge.created_ns < wait.created_ns)
+      wait.created_ns = edge.created_ns;
     wait.waiters.push_back(edge.waiter);
     wait.on_device = edge.why == WaitEdge::Why::kNotStarted;
     wait.no_record = edge.why == WaitEdge::Why::kNoRecord;
@@ -64,7 +71,9 @@ SharedWait main_wait(const std::vector<WaitEdge>& edges, const std::vector<int>&
   for (auto& [key, wait] : waits) {
     std::sort(wait.waiters.begin(), wait.waiters.end());
     wait.waiters.erase(std::unique(wait.waiters.begin(), wait.waiters.end()), wait.waiters.end());
-    if (wait.waiters.size() > best.waiters.size()) best = wait;
+    bool better = wait.waiters.size() > best.waiters.size() ||
+                  (wait.waiters.size() == best.waiters.size() && wait.created_ns < best.created_ns);
+    if (better) best = wait;
   }
   return best;
 }
@@ -77,7 +86,8 @@ class Judge {
   }
 
   Hang judge() {
-    if (has_trouble() && (by_mismatch() || by_claim() || by_waiting() || by_stall())) {
+    if (has_trouble() &&
+        (by_mismatch() || by_claim() || by_waiting() || by_stall() || by_counts())) {
       add_lateness();
       add_claims();
       if (hang_.evidence.size() > kMaxEvidence) hang_.evidence.resize(kMaxEvidence);
@@ -126,10 +136,14 @@ class Judge {
 
   static std::string_view aspect_name(Mismatch::Aspect aspect) {
     switch (aspect) {
-      case Mismatch::Aspect::kOp: return "operation";
-      case Mismatch::Aspect::kSize: return "size";
-      case Mismatch::Aspect::kDtype: return "dtype";
-      case Mismatch::Aspect::kCallSite: return "call site";
+      case Mismatch::Aspect::kOp:
+        return "operation";
+      case Mismatch::Aspect::kSize:
+        return "size";
+      case Mismatch::Aspect::kDtype:
+        return "dtype";
+      case Mismatch::Aspect::kCallSite:
+        return "call site";
     }
     return "";
   }
@@ -142,30 +156,32 @@ class Judge {
     hang_.sequence = mismatch.sequence;
     hang_.op = most.call->op;
     bool tie = mismatch.culprits.size() > odd.ranks.size() && mismatch.sides.size() == 2;
-    hang_.headline = fmt::format(
-        "{} mismatch in collective #{} of {}: {} {} {}, {} {} {}", aspect_name(mismatch.aspect),
-        mismatch.sequence, title(mismatch.group), ranks_text(odd.ranks),
-        odd.ranks.size() == 1 ? "calls" : "call", odd.what, ranks_text(most.ranks),
-        most.ranks.size() == 1 ? "calls" : "call", most.what);
+    hang_.headline =
+        fmt::format("{} mismatch in collective #{} of {}: {} {} {}, {} {} {}",
+                    aspect_name(mismatch.aspect), mismatch.sequence, title(mismatch.group),
+                    ranks_text(odd.ranks), odd.ranks.size() == 1 ? "calls" : "call", odd.what,
+                    ranks_text(most.ranks), most.ranks.size() == 1 ? "calls" : "call", most.what);
     std::string odd_site = site(*odd.call);
     std::string most_site = site(*most.call);
     hang_.place = odd_site;
-    hang_.reason = fmt::format(
-        "desync: the ranks gave the number {} of {} to different calls{}", mismatch.sequence,
-        title(mismatch.group),
-        mismatch.aspect == Mismatch::Aspect::kOp
-            ? ", so from here on each waits for a call that the others do not make"
-            : ", so the data cannot be exchanged");
+    hang_.reason =
+        fmt::format("desync: the ranks gave the number {} of {} to different calls{}",
+                    mismatch.sequence, title(mismatch.group),
+                    mismatch.aspect == Mismatch::Aspect::kOp
+                        ? ", so from here on each waits for a call that the others do not make"
+                        : ", so the data cannot be exchanged");
     if (tie) hang_.reason += "; neither side is the larger, so either may be the wrong one";
-    hang_.advice = mismatch.aspect == Mismatch::Aspect::kOp
-                       ? fmt::format("make every rank call the same collectives in the same order: look for "
-                                     "a branch on rank or data before {}",
-                                     odd_site.empty() ? "this call" : odd_site)
-                       : fmt::format("make the {} equal on all ranks before this call: look at {}",
-                                     aspect_name(mismatch.aspect),
-                                     mismatch.aspect == Mismatch::Aspect::kSize
-                                         ? "uneven batches, padding or sharding"
-                                         : "autocast and per-rank casts");
+    hang_.advice =
+        mismatch.aspect == Mismatch::Aspect::kOp
+            ? fmt::format(
+                  "make every rank call the same collectives in the same order: look for "
+                  "a branch on rank or data before {}",
+                  odd_site.empty() ? "this call" : odd_site)
+            : fmt::format("make the {} equal on all ranks before this call: look at {}",
+                          aspect_name(mismatch.aspect),
+                          mismatch.aspect == Mismatch::Aspect::kSize
+                              ? "uneven batches, padding or sharding"
+                              : "autocast and per-rank casts");
     for (const Mismatch::Side& side : mismatch.sides) {
       std::string where = site(*side.call);
       hang_.evidence.push_back(fmt::format("{}: {}{}{}", ranks_text(side.ranks), side.what,
@@ -177,8 +193,9 @@ class Judge {
     std::set<int> late;
     const Claim* first = nullptr;
     for (const Claim& claim : progress_.claims) {
-      if (claim.kind == Claim::Kind::kNote || claim.ranks.empty()) continue;
-      if (claim.kind == Claim::Kind::kMismatch) continue;
+      bool accuses =
+          claim.kind == Claim::Kind::kDidNotEnter || claim.kind == Claim::Kind::kUnreachable;
+      if (!accuses || claim.ranks.empty()) continue;
       late.insert(claim.ranks.begin(), claim.ranks.end());
       if (first == nullptr) first = &claim;
     }
@@ -200,7 +217,8 @@ class Judge {
     hang_.reason = unreachable ? "the process is stopped, dead or cut off from the network"
                                : "desync: the other ranks waited in it until the time limit";
     hang_.advice = fmt::format(
-        "look at what {} did then: its own log, its stack (py-spy dump), dmesg and the machine's health; if it "
+        "look at what {} did then: its own log, its stack (py-spy dump), dmesg and the machine's "
+        "health; if it "
         "was only slow (loading data, saving, compiling), raise the timeout",
         ranks_text(hang_.culprits));
     describe_edges();
@@ -250,32 +268,37 @@ class Judge {
     std::string verb = wait.no_record   ? one ? "left no record of" : "left no record of"
                        : wait.on_device ? "issued but never started"
                                         : "never entered";
-    hang_.headline = fmt::format("{} {} {}; {} wait{} for {}", who, verb, what, ranks_text(wait.waiters),
-                                 wait.waiters.size() == 1 ? "s" : "", one ? "it" : "them");
+    hang_.headline =
+        fmt::format("{} {} {}; {} wait{} for {}", who, verb, what, ranks_text(wait.waiters),
+                    wait.waiters.size() == 1 ? "s" : "", one ? "it" : "them");
     hang_.reason = fmt::format(
         "desync: every wait between the ranks ends at {}, and {} wait{} for nobody{}", who,
         one ? "it" : "they", one ? "s" : "",
         wait.on_device ? "; the device is busy or stuck in work before the collective" : "");
-    if (const Call* waiting = find_call(progress_, wait.waiters.front(), wait.group, wait.sequence)) {
+    if (const Call* waiting =
+            find_call(progress_, wait.waiters.front(), wait.group, wait.sequence)) {
       hang_.place = site(*waiting);
     }
-    hang_.advice = wait.on_device
-                       ? fmt::format("look at the GPU of {}: Xid errors in dmesg, nvidia-smi, and the kernel "
-                                     "that runs there (cuda-gdb or CUDA_LAUNCH_BLOCKING=1)",
-                                     who)
-                       : fmt::format("look at what {} did instead: its stack (py-spy dump), its log, dmesg and "
-                                     "GPU health; a branch that skips the call, data loading, a lock or a "
-                                     "dead GPU are the usual causes",
-                                     who);
+    hang_.advice =
+        wait.on_device
+            ? fmt::format(
+                  "look at the GPU of {}: Xid errors in dmesg, nvidia-smi, and the kernel "
+                  "that runs there (cuda-gdb or CUDA_LAUNCH_BLOCKING=1)",
+                  who)
+            : fmt::format(
+                  "look at what {} did instead: its stack (py-spy dump), its log, dmesg and "
+                  "GPU health; a branch that skips the call, data loading, a lock or a "
+                  "dead GPU are the usual causes",
+                  who);
     for (int rank : hang_.culprits) {
       if (const Call* last = last_call(progress_, rank)) {
         std::string where = site(*last);
-        hang_.evidence.push_back(
-            fmt::format("last call of rank {}: {}{}{}", rank,
-                        call_title(last->op, last->group, last->sequence), where.empty() ? "" : " from ",
-                        where));
+        hang_.evidence.push_back(fmt::format("last call of rank {}: {}{}{}", rank,
+                                             call_title(last->op, last->group, last->sequence),
+                                             where.empty() ? "" : " from ", where));
       } else if (progress_.ranks.contains(rank)) {
-        hang_.evidence.push_back(fmt::format("rank {} has no unfinished call: all that it issued is done", rank));
+        hang_.evidence.push_back(
+            fmt::format("rank {} has no unfinished call: all that it issued is done", rank));
       } else {
         hang_.evidence.push_back(fmt::format("rank {} left no dump or watchdog line", rank));
       }
@@ -283,19 +306,21 @@ class Judge {
     for (const Mismatch& mismatch : hang_.mismatches) {
       if (mismatch.aspect != Mismatch::Aspect::kCallSite) continue;
       const Mismatch::Side& odd = mismatch.sides.back();
-      hang_.evidence.push_back(fmt::format(
-          "from #{} of {} on, {} {} not where the others are: {}, others {}", mismatch.sequence,
-          title(mismatch.group), ranks_text(odd.ranks), odd.ranks.size() == 1 ? "is" : "are", odd.what,
-          mismatch.sides.front().what));
+      hang_.evidence.push_back(
+          fmt::format("from #{} of {} on, {} {} not where the others are: {}, others {}",
+                      mismatch.sequence, title(mismatch.group), ranks_text(odd.ranks),
+                      odd.ranks.size() == 1 ? "is" : "are", odd.what, mismatch.sides.front().what));
     }
   }
 
   void describe_cycle() {
-    hang_.headline = fmt::format("{} wait for each other: they issued their collectives in different orders",
-                                 ranks_text(hang_.culprits));
+    hang_.headline =
+        fmt::format("{} wait for each other: they issued their collectives in different orders",
+                    ranks_text(hang_.culprits));
     hang_.reason = "deadlock: the waits between these ranks form a ring";
     hang_.advice =
-        "issue collectives of different groups, and sends and receives, in one order on all ranks (sort by "
+        "issue collectives of different groups, and sends and receives, in one order on all ranks "
+        "(sort by "
         "group, or batch_isend_irecv)";
     for (int rank : hang_.culprits) {
       for (const WaitEdge& edge : hang_.edges) {
@@ -304,8 +329,9 @@ class Judge {
         std::string where = call == nullptr ? "" : site(*call);
         if (hang_.place.empty()) hang_.place = where;
         hang_.evidence.push_back(fmt::format("rank {} waits in {} for rank {}{}{}", rank,
-                                             call_title(edge.op, edge.group, edge.sequence), edge.waited_on,
-                                             where.empty() ? "" : ", from ", where));
+                                             call_title(edge.op, edge.group, edge.sequence),
+                                             edge.waited_on, where.empty() ? "" : ", from ",
+                                             where));
         break;
       }
     }
@@ -316,25 +342,30 @@ class Judge {
     struct Wait {
       std::set<int> waiters;
       std::set<int> targets;
-      std::string op;
     };
-    std::map<std::tuple<std::string, int64_t, bool>, Wait> waits;
+    std::map<std::string, Wait> waits;  // by what people read
     for (const WaitEdge& edge : hang_.edges) {
-      Wait& wait = waits[{edge.group, edge.sequence, edge.op == "send" || edge.op == "recv"}];
+      // Pairs number their calls one by one, and every stage of a pipeline has a group of its own.
+      bool is_pair = edge.op == "send" || edge.op == "recv";
+      auto group = progress_.groups.find(edge.group);
+      std::string what =
+          is_pair && group != progress_.groups.end() && !group->second.description.empty()
+              ? fmt::format("{} of {}", edge.op, group->second.description)
+              : call_title(edge.op, edge.group, edge.sequence);
+      Wait& wait = waits[what];
       wait.waiters.insert(edge.waiter);
       wait.targets.insert(edge.waited_on);
-      if (wait.op.empty()) wait.op = edge.op;
     }
     std::vector<std::pair<size_t, std::string>> lines;
-    for (const auto& [key, wait] : waits) {
-      const auto& [group, sequence, pair] = key;
+    for (const auto& [what, wait] : waits) {
+      std::vector<int> waiters(wait.waiters.begin(), wait.waiters.end());
       std::vector<int> targets(wait.targets.begin(), wait.targets.end());
-      lines.emplace_back(wait.waiters.size(),
-                         fmt::format("rank {} in {} wait{} for rank {}", rank_list(wait.waiters),
-                                     call_title(wait.op, group, sequence),
-                                     wait.waiters.size() == 1 ? "s" : "", rank_list(targets)));
+      lines.emplace_back(waiters.size(),
+                         fmt::format("{} in {} wait{} for {}", ranks_text(waiters), what,
+                                     waiters.size() == 1 ? "s" : "", ranks_text(targets)));
     }
-    std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [count, line] : lines) hang_.evidence.push_back(std::move(line));
   }
 
@@ -368,16 +399,38 @@ class Judge {
     hang_.headline = fmt::format("{} entered {} and it does not finish", ranks_text(ranks),
                                  call_title(call.op, call.group, call.sequence));
     hang_.reason =
-        "stall, not desync: all ranks of the group made the same call, so the transfer itself is stuck or slow";
+        "stall, not desync: all ranks of the group made the same call, so the transfer itself is "
+        "stuck or slow";
     hang_.advice =
-        "check the network and the GPUs of these ranks: NCCL_DEBUG=INFO logs, link errors, Xid in dmesg; if the "
+        "check the network and the GPUs of these ranks: NCCL_DEBUG=INFO logs, link errors, Xid in "
+        "dmesg; if the "
         "call is only slow, raise the timeout";
     for (const auto& [key, calls] : pending) {
       hang_.evidence.push_back(fmt::format("{} unfinished on {} rank{}",
-                                           call_title(calls.front()->op, key.first, key.second), calls.size(),
-                                           calls.size() == 1 ? "" : "s"));
+                                           call_title(calls.front()->op, key.first, key.second),
+                                           calls.size(), calls.size() == 1 ? "" : "s"));
     }
     return true;
+  }
+
+  // One look by RAS: ranks that had issued fewer collectives.
+  bool by_counts() {
+    for (const Claim& claim : progress_.claims) {
+      if (claim.kind != Claim::Kind::kBehind) continue;
+      hang_.kind = Hang::Kind::kMissing;
+      hang_.is_certain = false;
+      hang_.culprits = claim.ranks;
+      hang_.group = claim.group;
+      std::string who = claim.ranks.empty() ? "some ranks" : ranks_text(claim.ranks);
+      hang_.headline = fmt::format("{} {} in communicator {}", who, claim.text, title(claim.group));
+      hang_.reason =
+          "either these ranks are stuck before their next collective, or the job was running when "
+          "asked";
+      hang_.advice = fmt::format(
+          "ask RAS again: if the numbers stay, look at {} (py-spy dump, log, dmesg)", who);
+      return true;
+    }
+    return false;
   }
 
   // Culprits that did enter, but long after the others.
@@ -398,11 +451,23 @@ class Judge {
     }
   }
 
+  // The log's own words, each statement once: ranks repeat each other, and exceptions repeat the
+  // log.
   void add_claims() {
     std::set<std::string> said;
     for (const Claim& claim : progress_.claims) {
+      if (claim.kind == Claim::Kind::kBehind) continue;
       const std::string& text = claim.line.empty() ? claim.text : claim.line;
-      if (!text.empty() && said.insert(text).second) hang_.evidence.push_back(text);
+      std::string_view message = text;
+      if (size_t prefix = message.rfind(']'); prefix != std::string_view::npos)
+        message.remove_prefix(prefix + 1);
+      std::string gist = claim.kind == Claim::Kind::kNote ? "" : rank_list(claim.ranks);
+      for (char c : message) {
+        bool keep =
+            claim.kind == Claim::Kind::kNote && std::isalpha(static_cast<unsigned char>(c)) != 0;
+        if (keep && gist.size() < 40) gist += c;
+      }
+      if (!text.empty() && said.insert(gist).second) hang_.evidence.push_back(text);
     }
   }
 

@@ -18,13 +18,15 @@ struct Hang {
     kCycle,     // the culprits wait for each other
     kStall,     // everybody entered the same call and it does not finish; nobody to blame by rank
   } kind = Kind::kNone;
+  // False where the evidence is one look at a job that may have been running.
+  bool is_certain = true;
   std::vector<int> culprits;
-  std::string group;             // key in Progress, of the call that the answer is about
+  std::string group;  // key in Progress, of the call that the answer is about
   int64_t sequence = -1;
   std::string op;
 
-  std::string headline;          // what happened and which rank: one sentence
-  std::string place;             // frame and file:line where the culprits or the waiters stand, may be empty
+  std::string headline;  // what happened and which rank: one sentence
+  std::string place;  // frame and file:line where the culprits or the waiters stand, may be empty
   std::string reason;
   std::string advice;
   std::vector<std::string> evidence;  // most telling first

@@ -16,12 +16,14 @@ using CallsByRank = std::vector<std::pair<int, const Call*>>;
 using CallsBySequence = std::map<int64_t, CallsByRank>;
 
 // Batches hide what they hold, so their names and sizes say nothing.
-bool is_batch(const Call& call) { return call.op == "coalesced"; }
+bool is_batch(const Call& call) {
+  return call.op == "coalesced";
+}
 
 bool sizes_must_agree(const std::string& op) {
   static constexpr std::array<std::string_view, 6> kEqual{
-      "all_reduce",          "broadcast", "reduce", "all_gather_base", "reduce_scatter_base",
-      "all_reduce_coalesced"};
+      "all_reduce",      "broadcast",           "reduce",
+      "all_gather_base", "reduce_scatter_base", "all_reduce_coalesced"};
   return std::find(kEqual.begin(), kEqual.end(), op) != kEqual.end();
 }
 
@@ -66,7 +68,8 @@ std::optional<Mismatch> split(Mismatch::Aspect aspect, const CallsByRank& calls,
     found.culprits.insert(found.culprits.end(), ranks.begin(), ranks.end());
   }
   std::sort(found.culprits.begin(), found.culprits.end());
-  found.pending = std::any_of(calls.begin(), calls.end(), [](const auto& c) { return c.second->pending; });
+  found.pending =
+      std::any_of(calls.begin(), calls.end(), [](const auto& c) { return c.second->pending; });
   return found;
 }
 
@@ -89,15 +92,16 @@ std::optional<Mismatch> compare(const CallsByRank& calls) {
   return split(Mismatch::Aspect::kDtype, calls, dtype, describe);
 }
 
-// A rank that skipped a call makes the next one with this number, and so on to its end. The first number from
-// which some ranks differ from the majority's call site at every number that is left.
+// A rank that skipped a call makes the next one with this number, and so on to its end. The first
+// number from which some ranks differ from the majority's call site at every number that is left.
 std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
   std::optional<Mismatch> first;
   int64_t first_sequence = -1;
   for (auto at = by_sequence.rbegin(); at != by_sequence.rend(); ++at) {
     if (at->second.size() < 2) continue;
     auto describe_site = [](const Call& call) { return describe(call) + " at " + site_of(call); };
-    std::optional<Mismatch> here = split(Mismatch::Aspect::kCallSite, at->second, site_of, describe_site);
+    std::optional<Mismatch> here =
+        split(Mismatch::Aspect::kCallSite, at->second, site_of, describe_site);
     if (!here || here->culprits.size() == at->second.size()) break;
     if (first && here->culprits != first->culprits) break;
     first = std::move(here);
@@ -113,7 +117,8 @@ std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
 
 const StackFrame* user_frame(const Call& call) {
   for (const StackFrame& frame : call.frames) {
-    bool inside = frame.file.find("/torch/") != std::string::npos || frame.file.starts_with("torch/") ||
+    bool inside = frame.file.find("/torch/") != std::string::npos ||
+                  frame.file.starts_with("torch/") ||
                   frame.file.find("\\torch\\") != std::string::npos || frame.file.starts_with("<");
     if (!inside) return &frame;
   }
@@ -128,7 +133,7 @@ std::vector<Mismatch> find_mismatches(const Progress& progress) {
       CallsByRank& calls = groups[call.group][call.sequence];
       // A batch records several calls under one number; they are compared as the batch.
       if (!calls.empty() && calls.back().first == rank) {
-        calls.back().second = &call;
+        if (calls.back().second->frames.empty()) calls.back().second = &call;
       } else {
         calls.emplace_back(rank, &call);
       }

@@ -15,8 +15,8 @@ namespace monograph::diagnose {
 namespace {
 
 constexpr int kMaxDepth = 64;  // a dump is 5 deep
-// A reference of two bytes may stand for a long string, and nested references grow exponentially in a
-// crafted file; both bounds together stop that and leave room for any real dump.
+// A reference of two bytes may stand for a long string, and nested references grow exponentially in
+// a crafted file; both bounds together stop that and leave room for any real dump.
 constexpr size_t kSmallOutput = size_t{64} << 20;
 constexpr size_t kMaxGrowth = 256;
 
@@ -40,8 +40,10 @@ class Machine {
       if (opcode == '.') break;
       if (!scalar(opcode) && !container(opcode) && !memo(opcode)) {
         throw_user_error(
-            "pickle opcode 0x{:02x} at offset {} is not allowed: a flight recorder dump holds only None, "
-            "bools, numbers, strings, lists, tuples and dicts; if this file is a dump, write it again "
+            "pickle opcode 0x{:02x} at offset {} is not allowed: a flight recorder dump holds only "
+            "None, "
+            "bools, numbers, strings, lists, tuples and dicts; if this file is a dump, write it "
+            "again "
             "as JSON",
             opcode, start_);
       }
@@ -123,21 +125,44 @@ class Machine {
       case 0x80:  // PROTO
         if (uint8_t version = byte(); version < 2 || version > 5) fail("unknown pickle protocol");
         return true;
-      case 0x95: take(8); return true;                                           // FRAME
-      case 'N': push({Kind::kNone, 0, {}, {}}); return true;                     // NONE
-      case 0x88: push({Kind::kBool, 1, {}, {}}); return true;                    // NEWTRUE
-      case 0x89: push({Kind::kBool, 0, {}, {}}); return true;                    // NEWFALSE
-      case 'K': push_integer(byte()); return true;                               // BININT1
-      case 'M': push_integer(little_endian(2)); return true;                     // BININT2
-      case 'J':                                                                  // BININT
+      case 0x95:
+        take(8);
+        return true;  // FRAME
+      case 'N':
+        push({Kind::kNone, 0, {}, {}});
+        return true;  // NONE
+      case 0x88:
+        push({Kind::kBool, 1, {}, {}});
+        return true;  // NEWTRUE
+      case 0x89:
+        push({Kind::kBool, 0, {}, {}});
+        return true;  // NEWFALSE
+      case 'K':
+        push_integer(byte());
+        return true;  // BININT1
+      case 'M':
+        push_integer(little_endian(2));
+        return true;  // BININT2
+      case 'J':       // BININT
         push_integer(static_cast<uint64_t>(int64_t{static_cast<int32_t>(little_endian(4))}));
         return true;
-      case 0x8a: push_long(byte()); return true;                                 // LONG1
-      case 'G': push_float(); return true;                                       // BINFLOAT
-      case 'X': push_text(little_endian(4)); return true;                        // BINUNICODE
-      case 0x8c: push_text(byte()); return true;                                 // SHORT_BINUNICODE
-      case 0x8d: push_text(little_endian(8)); return true;                       // BINUNICODE8
-      default: return false;
+      case 0x8a:
+        push_long(byte());
+        return true;  // LONG1
+      case 'G':
+        push_float();
+        return true;  // BINFLOAT
+      case 'X':
+        push_text(little_endian(4));
+        return true;  // BINUNICODE
+      case 0x8c:
+        push_text(byte());
+        return true;  // SHORT_BINUNICODE
+      case 0x8d:
+        push_text(little_endian(8));
+        return true;  // BINUNICODE8
+      default:
+        return false;
     }
   }
 
@@ -155,20 +180,39 @@ class Machine {
 
   bool container(uint8_t opcode) {
     switch (opcode) {
-      case '(': push({Kind::kMark, 0, {}, {}}); return true;                     // MARK
-      case ']': case ')': push({Kind::kList, 0, {}, {}}); return true;           // EMPTY_LIST, EMPTY_TUPLE
-      case '}': push({Kind::kDict, 0, {}, {}}); return true;                     // EMPTY_DICT
-      case 0x85: case 0x86: case 0x87: push_tuple(opcode - 0x84u); return true;  // TUPLE1 to TUPLE3
-      case 't': push({Kind::kList, 0, {}, pop_to_mark()}); return true;          // TUPLE
-      case 'a': case 's': {                                                      // APPEND, SETITEM
+      case '(':
+        push({Kind::kMark, 0, {}, {}});
+        return true;  // MARK
+      case ']':
+      case ')':
+        push({Kind::kList, 0, {}, {}});
+        return true;  // EMPTY_LIST, EMPTY_TUPLE
+      case '}':
+        push({Kind::kDict, 0, {}, {}});
+        return true;  // EMPTY_DICT
+      case 0x85:
+      case 0x86:
+      case 0x87:
+        push_tuple(opcode - 0x84u);
+        return true;  // TUPLE1 to TUPLE3
+      case 't':
+        push({Kind::kList, 0, {}, pop_to_mark()});
+        return true;  // TUPLE
+      case 'a':
+      case 's': {  // APPEND, SETITEM
         std::vector<uint32_t> items(opcode == 'a' ? 1 : 2);
         for (size_t i = items.size(); i > 0; --i) items[i - 1] = pop();
         extend(opcode == 'a' ? Kind::kList : Kind::kDict, items);
         return true;
       }
-      case 'e': extend(Kind::kList, pop_to_mark()); return true;                 // APPENDS
-      case 'u': extend(Kind::kDict, pop_to_mark()); return true;                 // SETITEMS
-      default: return false;
+      case 'e':
+        extend(Kind::kList, pop_to_mark());
+        return true;  // APPENDS
+      case 'u':
+        extend(Kind::kDict, pop_to_mark());
+        return true;  // SETITEMS
+      default:
+        return false;
     }
   }
 
@@ -180,12 +224,23 @@ class Machine {
 
   bool memo(uint8_t opcode) {
     switch (opcode) {
-      case 'q': remember(byte()); return true;                                   // BINPUT
-      case 'r': remember(little_endian(4)); return true;                         // LONG_BINPUT
-      case 0x94: remember(memo_.size()); return true;                            // MEMOIZE
-      case 'h': recall(byte()); return true;                                     // BINGET
-      case 'j': recall(little_endian(4)); return true;                           // LONG_BINGET
-      default: return false;
+      case 'q':
+        remember(byte());
+        return true;  // BINPUT
+      case 'r':
+        remember(little_endian(4));
+        return true;  // LONG_BINPUT
+      case 0x94:
+        remember(memo_.size());
+        return true;  // MEMOIZE
+      case 'h':
+        recall(byte());
+        return true;  // BINGET
+      case 'j':
+        recall(little_endian(4));
+        return true;  // LONG_BINGET
+      default:
+        return false;
     }
   }
 
@@ -208,15 +263,32 @@ class Machine {
     }
     const Node& node = nodes_[index];
     switch (node.kind) {
-      case Kind::kMark: fail("a stray mark");
-      case Kind::kNone: out_ += "null"; return;
-      case Kind::kBool: out_ += node.bits != 0 ? "true" : "false"; return;
-      case Kind::kInt: out_ += std::to_string(static_cast<int64_t>(node.bits)); return;
-      case Kind::kUnsigned: out_ += std::to_string(node.bits); return;
-      case Kind::kFloat: emit_float(std::bit_cast<double>(node.bits)); return;
-      case Kind::kString: append_json_string(out_, node.text); return;
-      case Kind::kList: emit_list(node, depth); return;
-      case Kind::kDict: emit_dict(node, depth); return;
+      case Kind::kMark:
+        fail("a stray mark");
+      case Kind::kNone:
+        out_ += "null";
+        return;
+      case Kind::kBool:
+        out_ += node.bits != 0 ? "true" : "false";
+        return;
+      case Kind::kInt:
+        out_ += std::to_string(static_cast<int64_t>(node.bits));
+        return;
+      case Kind::kUnsigned:
+        out_ += std::to_string(node.bits);
+        return;
+      case Kind::kFloat:
+        emit_float(std::bit_cast<double>(node.bits));
+        return;
+      case Kind::kString:
+        append_json_string(out_, node.text);
+        return;
+      case Kind::kList:
+        emit_list(node, depth);
+        return;
+      case Kind::kDict:
+        emit_dict(node, depth);
+        return;
     }
   }
 
@@ -270,6 +342,8 @@ bool looks_like_pickle(std::string_view head) {
   return head.size() >= 3 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
 }
 
-std::string pickle_to_json(std::string_view bytes) { return Machine(bytes).run(); }
+std::string pickle_to_json(std::string_view bytes) {
+  return Machine(bytes).run();
+}
 
 }  // namespace monograph::diagnose

@@ -19,6 +19,7 @@ std::string group_title(const Progress& progress, const std::string& key) {
   auto found = progress.groups.find(key);
   if (found == progress.groups.end()) return key;
   const Group& group = found->second;
+  if (group.description == "default_pg") return "the default group";
   bool described = !group.description.empty() && group.description != "undefined";
   if (described && group.description != group.name) {
     return group.name.empty() ? group.description
@@ -28,7 +29,8 @@ std::string group_title(const Progress& progress, const std::string& key) {
 }
 
 std::string plain_op(std::string_view name) {
-  if (size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
+  if (size_t colon = name.rfind(':'); colon != std::string_view::npos)
+    name.remove_prefix(colon + 1);
   name = name.substr(0, name.find(' '));
   std::string key;  // letters only, so that every spelling meets
   for (char c : name) {
@@ -84,7 +86,8 @@ void merge_progress(Progress& whole, Progress&& part) {
 }
 
 void unify_groups(Progress& progress) {
-  std::map<std::string, std::vector<std::string>> recorded;  // name -> keys of groups with known ranks
+  std::map<std::string, std::vector<std::string>>
+      recorded;  // name -> keys of groups with known ranks
   for (const auto& [key, group] : progress.groups) {
     if (!group.ranks.empty()) recorded[group.name].push_back(key);
   }
@@ -119,7 +122,7 @@ std::string rank_list(const std::set<int>& ranks) {
     int last = first;
     while (++at != ranks.end() && *at == last + 1) last = *at;
     if (!out.empty()) out += ", ";
-    out += last > first + 1   ? fmt::format("{}-{}", first, last)
+    out += last > first + 1    ? fmt::format("{}-{}", first, last)
            : last == first + 1 ? fmt::format("{}, {}", first, last)
                                : fmt::format("{}", first);
   }

@@ -1,23 +1,24 @@
 #include "diagnose/hang/wait_for.h"
 
 #include <algorithm>
-#include <tuple>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace monograph::diagnose {
 namespace {
 
 struct Standing {
-  int64_t entered = -1;             // highest collective issued; -1 is unknown
+  int64_t entered = -1;  // highest collective issued; -1 is unknown
   const Call* first_pending = nullptr;
-  int64_t pending_sequence = -1;    // also known from status alone
-  bool tracks_starts = false;       // this rank's dump can tell started from scheduled
+  int64_t pending_sequence = -1;  // also known from status alone
+  bool tracks_starts = false;     // this rank's dump can tell started from scheduled
   std::map<int64_t, const Call*> pending;
 };
 
-// In a group with point-to-point calls the status numbers count those, which do not compare between ranks.
+// In a group with point-to-point calls the status numbers count those, which do not compare between
+// ranks.
 std::set<std::string> groups_with_pairs(const Progress& progress) {
   std::set<std::string> mixed;
   for (const auto& [rank, record] : progress.ranks) {
@@ -84,6 +85,7 @@ class EdgeFinder {
                       const std::vector<int>& members, const std::map<int, Standing>& standings) {
     int64_t sequence = waiter.pending_sequence;
     std::string op = waiter.first_pending != nullptr ? waiter.first_pending->op : "";
+    int64_t created = waiter.first_pending != nullptr ? waiter.first_pending->created_ns : 0;
     size_t before = edges_.size();
     std::vector<int> unknown;
     for (int other : members) {
@@ -92,21 +94,22 @@ class EdgeFinder {
       if (found == standings.end() || found->second.entered < 0) {
         unknown.push_back(other);
       } else if (found->second.entered < sequence) {
-        edges_.push_back({rank, other, WaitEdge::Why::kNotEntered, group, sequence, op,
+        edges_.push_back({rank, other, WaitEdge::Why::kNotEntered, group, sequence, op, created,
                           found->second.entered});
       } else if (waits_on_device(waiter, found->second, sequence)) {
-        edges_.push_back({rank, other, WaitEdge::Why::kNotStarted, group, sequence, op,
+        edges_.push_back({rank, other, WaitEdge::Why::kNotStarted, group, sequence, op, created,
                           found->second.entered});
       }
     }
     if (edges_.size() != before) return;
     for (int other : unknown) {
-      edges_.push_back({rank, other, WaitEdge::Why::kNoRecord, group, sequence, op, -1});
+      edges_.push_back({rank, other, WaitEdge::Why::kNoRecord, group, sequence, op, created, -1});
     }
   }
 
   static bool waits_on_device(const Standing& waiter, const Standing& other, int64_t sequence) {
-    if (waiter.first_pending == nullptr || waiter.first_pending->state != CallState::kStarted) return false;
+    if (waiter.first_pending == nullptr || waiter.first_pending->state != CallState::kStarted)
+      return false;
     auto call = other.pending.find(sequence);
     return call != other.pending.end() && call->second->state == CallState::kScheduled &&
            other.tracks_starts;
@@ -132,8 +135,9 @@ class EdgeFinder {
       int waiter = receiver_late ? source : destination;
       int other = receiver_late ? destination : source;
       bool known = progress_.ranks.contains(other);
-      edges_.push_back({waiter, other, known ? WaitEdge::Why::kNotEntered : WaitEdge::Why::kNoRecord, group,
-                        call->sequence, call->op, -1});
+      edges_.push_back({waiter, other,
+                        known ? WaitEdge::Why::kNotEntered : WaitEdge::Why::kNoRecord, group,
+                        call->sequence, call->op, call->created_ns, -1});
     }
   }
 
@@ -193,7 +197,8 @@ class Components {
         continue;
       }
       frames.pop_back();
-      if (!frames.empty()) low_[frames.back().rank] = std::min(low_[frames.back().rank], low_[rank]);
+      if (!frames.empty())
+        low_[frames.back().rank] = std::min(low_[frames.back().rank], low_[rank]);
       if (low_[rank] == index_[rank]) close(rank);
     }
   }
@@ -237,7 +242,8 @@ std::vector<int> members_of(const Progress& progress, const std::string& group) 
   if (is_default && !progress.ranks_seen.empty()) {
     int last = std::max(progress.world_size - 1, *progress.ranks_seen.rbegin());
     int first = *progress.ranks_seen.begin();
-    // The log of one host of many holds one block of ranks; otherwise the first ranks may be the silent ones.
+    // The log of one host of many holds one block of ranks; otherwise the first ranks may be the
+    // silent ones.
     bool is_block = first > 0 && first % static_cast<int>(progress.ranks_seen.size()) == 0;
     for (int rank = is_block && progress.world_size < 0 ? first : 0; rank <= last; ++rank) {
       members.insert(rank);
@@ -246,7 +252,9 @@ std::vector<int> members_of(const Progress& progress, const std::string& group) 
   return {members.begin(), members.end()};
 }
 
-std::vector<WaitEdge> wait_edges(const Progress& progress) { return EdgeFinder(progress).find(); }
+std::vector<WaitEdge> wait_edges(const Progress& progress) {
+  return EdgeFinder(progress).find();
+}
 
 WaitSinks find_sinks(const std::vector<WaitEdge>& edges) {
   Components components(edges);

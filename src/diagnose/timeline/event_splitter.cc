@@ -6,12 +6,14 @@
 namespace monograph::diagnose {
 namespace {
 
-// An event of a Kineto trace has some hundred bytes; one this long means that a quote was lost. Members of the
-// root list every process group.
+// An event of a Kineto trace has some hundred bytes; one this long means that a quote was lost.
+// Members of the root list every process group.
 constexpr size_t kMaxElement = size_t{4} << 20;
 constexpr size_t kMaxMember = size_t{256} << 20;
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ',' || c == ':'; }
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ',' || c == ':';
+}
 
 enum Class : uint8_t { kPlain, kQuote, kOpen, kClose };
 
@@ -33,7 +35,9 @@ void EventSplitter::feed(std::string_view piece) {
   drop_used();
 }
 
-bool EventSplitter::finish() { return place_ == Place::kEnd; }
+bool EventSplitter::finish() {
+  return place_ == Place::kEnd;
+}
 
 void EventSplitter::consume() {
   while (place_ != Place::kEnd) {
@@ -53,7 +57,8 @@ bool EventSplitter::step() {
       if (c == '[') root_is_list_ = true;
       if (c == '[' || c == '{') place_ = c == '[' ? Place::kElement : Place::kRootKey;
       return true;
-    case Place::kRootKey: return take_root_key();
+    case Place::kRootKey:
+      return take_root_key();
     case Place::kRootValue:
       if (c == '[' && key_ == "traceEvents") {
         ++at_;
@@ -75,7 +80,8 @@ bool EventSplitter::step() {
       if (event) event(std::string_view(buffer_).substr(at_, value_end_ - at_));
       at_ = value_end_;
       return true;
-    case Place::kEnd: return false;
+    case Place::kEnd:
+      return false;
   }
   return false;
 }

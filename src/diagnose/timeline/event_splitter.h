@@ -7,13 +7,14 @@
 
 namespace monograph::diagnose {
 
-// Splits the JSON text of a Chrome trace, given piece by piece, into the elements of its traceEvents and the
-// other members of its root; only one element is held at a time. It looks at brackets and quotes alone, so text
-// that is no valid JSON inside an element (raw control characters, N/A) passes through to the caller.
+// Splits the JSON text of a Chrome trace, given piece by piece, into the elements of its
+// traceEvents and the other members of its root; only one element is held at a time. It looks at
+// brackets and quotes alone, so text that is no valid JSON inside an element (raw control
+// characters, N/A) passes through to the caller.
 class EventSplitter {
  public:
-  // The views are valid during the call only. `event` gets each element of traceEvents, or of the root where
-  // that is a list; `member` each other member of the root, as JSON text.
+  // The views are valid during the call only. `event` gets each element of traceEvents, or of the
+  // root where that is a list; `member` each other member of the root, as JSON text.
   std::function<void(std::string_view)> event;
   std::function<void(std::string_view key, std::string_view value)> member;
 
@@ -36,7 +37,7 @@ class EventSplitter {
 
   std::string buffer_;
   size_t at_ = 0;
-  size_t scan_ = 0;       // how far scan_value came in an unfinished value
+  size_t scan_ = 0;  // how far scan_value came in an unfinished value
   int depth_ = 0;
   bool in_string_ = false;
   bool escaped_ = false;

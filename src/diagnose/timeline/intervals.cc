@@ -41,7 +41,8 @@ int64_t shared_length(const std::vector<Interval>& a, const std::vector<Interval
   return length;
 }
 
-std::vector<Interval> subtract_intervals(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+std::vector<Interval> subtract_intervals(const std::vector<Interval>& a,
+                                         const std::vector<Interval>& b) {
   std::vector<Interval> rest;
   size_t j = 0;
   for (const Interval& piece : a) {

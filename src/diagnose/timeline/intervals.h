@@ -21,6 +21,7 @@ int64_t total_length(const std::vector<Interval>& merged);
 int64_t shared_length(const std::vector<Interval>& a, const std::vector<Interval>& b);
 
 // What a holds and b does not; both merged.
-std::vector<Interval> subtract_intervals(const std::vector<Interval>& a, const std::vector<Interval>& b);
+std::vector<Interval> subtract_intervals(const std::vector<Interval>& a,
+                                         const std::vector<Interval>& b);
 
 }  // namespace monograph::diagnose

@@ -15,7 +15,8 @@
 namespace monograph::diagnose {
 namespace {
 
-// The members of a JSON object without copying or checking: strings come without their quotes, escapes left in.
+// The members of a JSON object without copying or checking: strings come without their quotes,
+// escapes left in.
 class Members {
  public:
   explicit Members(std::string_view object) : text_(object) {
@@ -140,8 +141,10 @@ bool parse_event(std::string_view text, Event& event, Wanted& wanted) {
     } else if (key == "args") {
       event.args = value;
     }
-    if (wanted == Wanted::kCommParams && !event.name.empty() && event.name != "record_param_comms") return false;
-    if (wanted == Wanted::kAnnotation && !event.name.empty() && !event.name.starts_with("ProfilerStep")) {
+    if (wanted == Wanted::kCommParams && !event.name.empty() && event.name != "record_param_comms")
+      return false;
+    if (wanted == Wanted::kAnnotation && !event.name.empty() &&
+        !event.name.starts_with("ProfilerStep")) {
       return false;
     }
   }
@@ -179,7 +182,8 @@ void parse_collective_arg(std::string_view key, std::string_view value, Args& ar
     info.sequence = integer(value).value_or(-1);
   } else if (key == "Input Tensors start") {
     size_t digit = value.find_first_of("0123456789");
-    if (digit != std::string_view::npos) info.input_address = integer(value.substr(digit)).value_or(0);
+    if (digit != std::string_view::npos)
+      info.input_address = integer(value.substr(digit)).value_or(0);
   }
 }
 
@@ -237,7 +241,9 @@ class KinetoReader::Impl {
     builder_.timeline.source = std::move(source);
     builder_.timeline.format = "Kineto";
     splitter_.event = [this](std::string_view text) { on_event(text); };
-    splitter_.member = [this](std::string_view key, std::string_view value) { on_member(key, value); };
+    splitter_.member = [this](std::string_view key, std::string_view value) {
+      on_member(key, value);
+    };
   }
 
   void feed(std::string_view piece) { splitter_.feed(piece); }
@@ -245,8 +251,9 @@ class KinetoReader::Impl {
   Timeline finish() {
     builder_.timeline.is_truncated = !splitter_.finish();
     if (builder_.timeline.num_events == 0) {
-      throw_user_error("{}: no trace events in this file; give the JSON that torch.profiler exported",
-                       builder_.timeline.source);
+      throw_user_error(
+          "{}: no trace events in this file; give the JSON that torch.profiler exported",
+          builder_.timeline.source);
     }
     join_collectives();
     return builder_.finish();
@@ -271,11 +278,17 @@ class KinetoReader::Impl {
     }
     switch (wanted) {
       case Wanted::kLaunch:
-        if (int64_t id = parse_args(event.args).correlation; id != 0) builder_.add_launch(id, start);
+        if (int64_t id = parse_args(event.args).correlation; id != 0)
+          builder_.add_launch(id, start);
         return;
-      case Wanted::kAnnotation: builder_.add_step(event.name, start, start + duration); return;
-      case Wanted::kCommParams: on_comm_params(event); return;
-      default: on_device_work(event, wanted, start, duration);
+      case Wanted::kAnnotation:
+        builder_.add_step(event.name, start, start + duration);
+        return;
+      case Wanted::kCommParams:
+        on_comm_params(event);
+        return;
+      default:
+        on_device_work(event, wanted, start, duration);
     }
   }
 
@@ -295,15 +308,18 @@ class KinetoReader::Impl {
     span.end_ns = start + duration;
     std::string name = unescape(event.name);
     span.name = builder_.name_id(name);
-    span.stream = static_cast<int32_t>(args.stream >= 0 ? args.stream : integer(event.stream).value_or(0));
-    span.device = static_cast<int16_t>(args.device >= 0 ? args.device : integer(event.process).value_or(0));
+    span.stream =
+        static_cast<int32_t>(args.stream >= 0 ? args.stream : integer(event.stream).value_or(0));
+    span.device =
+        static_cast<int16_t>(args.device >= 0 ? args.device : integer(event.process).value_or(0));
     span.activity = wanted == Wanted::kKernel ? classify_kernel(name)
                     : wanted == Wanted::kCopy ? Activity::kCopy
                                               : Activity::kMemset;
     if (span.activity == Activity::kCollective) {
       span.detail = static_cast<int32_t>(timeline.collectives.size());
       if (args.collective.op.empty()) args.collective.op = collective_op(name);
-      if (!args.has_collective && args.external_id >= 0) wanting_.emplace_back(span.detail, args.external_id);
+      if (!args.has_collective && args.external_id >= 0)
+        wanting_.emplace_back(span.detail, args.external_id);
       timeline.collectives.push_back(std::move(args.collective));
     } else if (span.activity == Activity::kCopy) {
       span.detail = static_cast<int32_t>(timeline.copies.size());
@@ -319,7 +335,8 @@ class KinetoReader::Impl {
     simdjson::dom::element root;
     if (parser.parse(value.data(), value.size()).get(root) != simdjson::SUCCESS) return;
     int64_t number = 0;
-    if (root["rank"].get(number) == simdjson::SUCCESS) builder_.timeline.rank = static_cast<int>(number);
+    if (root["rank"].get(number) == simdjson::SUCCESS)
+      builder_.timeline.rank = static_cast<int>(number);
     if (root["world_size"].get(number) == simdjson::SUCCESS) {
       builder_.timeline.world_size = static_cast<int>(number);
     }
@@ -328,27 +345,33 @@ class KinetoReader::Impl {
   void join_collectives() {
     for (auto [index, external_id] : wanting_) {
       auto found = params_.find(external_id);
-      if (found != params_.end()) builder_.timeline.collectives[static_cast<size_t>(index)] = found->second;
+      if (found != params_.end())
+        builder_.timeline.collectives[static_cast<size_t>(index)] = found->second;
     }
   }
 
   TimelineBuilder builder_;
   EventSplitter splitter_;
-  std::unordered_map<int64_t, CollectiveInfo> params_;       // by external id
-  std::vector<std::pair<int32_t, int64_t>> wanting_;         // collective, its external id
+  std::unordered_map<int64_t, CollectiveInfo> params_;  // by external id
+  std::vector<std::pair<int32_t, int64_t>> wanting_;    // collective, its external id
 };
 
 KinetoReader::KinetoReader(std::string source) : impl_(std::make_unique<Impl>(std::move(source))) {}
 KinetoReader::~KinetoReader() = default;
-void KinetoReader::feed(std::string_view piece) { impl_->feed(piece); }
-Timeline KinetoReader::finish() { return impl_->finish(); }
+void KinetoReader::feed(std::string_view piece) {
+  impl_->feed(piece);
+}
+Timeline KinetoReader::finish() {
+  return impl_->finish();
+}
 
 bool looks_like_kineto(std::string_view head) {
   size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (start == std::string_view::npos || (head[start] != '{' && head[start] != '[')) return false;
   auto has = [&](std::string_view text) { return head.find(text) != std::string_view::npos; };
   return has("\"traceEvents\"") || (has("\"schemaVersion\"") && has("\"deviceProperties\"")) ||
-         (has("\"schemaVersion\"") && has("\"distributedInfo\"")) || (has("\"ph\"") && has("\"ts\""));
+         (has("\"schemaVersion\"") && has("\"distributedInfo\"")) ||
+         (has("\"ph\"") && has("\"ts\""));
 }
 
 }  // namespace monograph::diagnose

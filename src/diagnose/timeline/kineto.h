@@ -8,11 +8,12 @@
 
 namespace monograph::diagnose {
 
-// True for the head of a Chrome trace that PyTorch's profiler (Kineto) wrote, or of another with its fields.
+// True for the head of a Chrome trace that PyTorch's profiler (Kineto) wrote, or of another with
+// its fields.
 bool looks_like_kineto(std::string_view head);
 
-// Reads a Kineto trace given piece by piece; memory grows with the device work in it, not with the file.
-// Damaged events are skipped and counted; a file that ends early gives what it held.
+// Reads a Kineto trace given piece by piece; memory grows with the device work in it, not with the
+// file. Damaged events are skipped and counted; a file that ends early gives what it held.
 class KinetoReader {
  public:
   explicit KinetoReader(std::string source);

@@ -20,14 +20,16 @@ std::string read_gz(const fs::path& path) {
   std::string out;
   gzFile file = gzopen(path.c_str(), "rb");
   char buffer[65536];
-  for (int count; (count = gzread(file, buffer, sizeof buffer)) > 0;) out.append(buffer, static_cast<size_t>(count));
+  for (int count; (count = gzread(file, buffer, sizeof buffer)) > 0;)
+    out.append(buffer, static_cast<size_t>(count));
   gzclose(file);
   return out;
 }
 
 Timeline read_text(const std::string& text, size_t piece = 1 << 20) {
   KinetoReader reader("test.json");
-  for (size_t at = 0; at < text.size(); at += piece) reader.feed(std::string_view(text).substr(at, piece));
+  for (size_t at = 0; at < text.size(); at += piece)
+    reader.feed(std::string_view(text).substr(at, piece));
   return reader.finish();
 }
 
@@ -54,7 +56,9 @@ TEST_P(RealTraces, OverlapIsExact) {
   EXPECT_EQ(pieces.spans.size(), timeline.spans.size());
   EXPECT_EQ(total_overlap(pieces).both_ns, overlap.both_ns);
   Idle idle = device_idle(timeline);
-  printf("both %ld comm %ld comp %ld larger %.3f idle %ld %ld %ld steps %zu\n", overlap.both_ns, overlap.communication_ns, overlap.computation_ns, overlap.over_larger(), idle.host_wait_ns, idle.kernel_wait_ns, idle.other_ns, timeline.steps.size());
+  printf("both %ld comm %ld comp %ld larger %.3f idle %ld %ld %ld steps %zu\n", overlap.both_ns,
+         overlap.communication_ns, overlap.computation_ns, overlap.over_larger(), idle.host_wait_ns,
+         idle.kernel_wait_ns, idle.other_ns, timeline.steps.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, RealTraces,

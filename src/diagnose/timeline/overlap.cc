@@ -77,7 +77,9 @@ double percent(int64_t part, int64_t whole) {
 
 }  // namespace
 
-double Overlap::over_communication() const { return percent(both_ns, communication_ns); }
+double Overlap::over_communication() const {
+  return percent(both_ns, communication_ns);
+}
 double Overlap::over_larger() const {
   return percent(both_ns, std::max(communication_ns, computation_ns));
 }
@@ -166,7 +168,8 @@ std::vector<StreamIdle> stream_idles(const Timeline& timeline) {
       running.busy_until = span.start_ns;
     }
     count_gap(running.result.idle, running.busy_until, span);
-    running.result.busy_ns += std::max<int64_t>(0, span.end_ns - std::max(running.busy_until, span.start_ns));
+    running.result.busy_ns +=
+        std::max<int64_t>(0, span.end_ns - std::max(running.busy_until, span.start_ns));
     running.busy_until = std::max(running.busy_until, span.end_ns);
   }
   std::vector<StreamIdle> result;

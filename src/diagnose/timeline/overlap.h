@@ -8,18 +8,18 @@
 
 namespace monograph::diagnose {
 
-// How communication and computation share a stretch of time. Each figure is the exact length of a union of
-// intervals over all streams, in nanoseconds.
+// How communication and computation share a stretch of time. Each figure is the exact length of a
+// union of intervals over all streams, in nanoseconds.
 struct Overlap {
   int64_t communication_ns = 0;
   int64_t computation_ns = 0;
   int64_t both_ns = 0;
-  int64_t busy_ns = 0;   // any device work, copies and memsets too
-  int64_t wall_ns = 0;   // first start to last end of device work
+  int64_t busy_ns = 0;  // any device work, copies and memsets too
+  int64_t wall_ns = 0;  // first start to last end of device work
 
   int64_t exposed_ns() const { return communication_ns - both_ns; }
-  // both / communication, which HTA reports; and both / max(communication, computation). In percent; 0 where
-  // there is no communication.
+  // both / communication, which HTA reports; and both / max(communication, computation). In
+  // percent; 0 where there is no communication.
   double over_communication() const;
   double over_larger() const;
 };
@@ -30,7 +30,8 @@ Overlap total_overlap(const Timeline& timeline);
 // Of the work launched in each step; as long as timeline.steps.
 std::vector<Overlap> step_overlaps(const Timeline& timeline);
 
-// One stream that carried a collective: how much of its own communication was hidden by computation elsewhere.
+// One stream that carried a collective: how much of its own communication was hidden by computation
+// elsewhere.
 struct StreamOverlap {
   int32_t stream = 0;
   int16_t device = 0;
@@ -52,9 +53,9 @@ struct CollectiveOverlap {
 };
 std::vector<CollectiveOverlap> collective_overlaps(const Timeline& timeline);
 
-// Where the device did nothing between its first and last work. A gap is put down to what ends it: the host, if
-// the next work was launched only after the gap began; the launch itself, if the gap is short; else something
-// that the trace does not show (an event wait, a dependency).
+// Where the device did nothing between its first and last work. A gap is put down to what ends it:
+// the host, if the next work was launched only after the gap began; the launch itself, if the gap
+// is short; else something that the trace does not show (an event wait, a dependency).
 struct Idle {
   int64_t host_wait_ns = 0;
   int64_t kernel_wait_ns = 0;

@@ -41,7 +41,8 @@ Timeline TimelineBuilder::finish() {
   // The same step is marked on several threads; the outermost mark stands.
   std::vector<Step> disjoint;
   for (Step& step : steps) {
-    if (disjoint.empty() || step.start_ns >= disjoint.back().end_ns) disjoint.push_back(std::move(step));
+    if (disjoint.empty() || step.start_ns >= disjoint.back().end_ns)
+      disjoint.push_back(std::move(step));
   }
   steps = std::move(disjoint);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
@@ -68,9 +69,9 @@ Activity classify_kernel(std::string_view name) {
     return Activity::kCollective;
   }
   static constexpr std::array<std::string_view, 12> kCustom{
-      "ncclKernel",    "ncclDevKernel",  "ncclSymk",        "cross_device_reduce",
-      "one_shot_all_", "two_shot_all_",  "multimem_",       "allreduce_fusion_kernel",
-      "deep_ep::",     "nvshmem",        "symm_mem_",       "lamport_all_reduce"};
+      "ncclKernel",    "ncclDevKernel", "ncclSymk",  "cross_device_reduce",
+      "one_shot_all_", "two_shot_all_", "multimem_", "allreduce_fusion_kernel",
+      "deep_ep::",     "nvshmem",       "symm_mem_", "lamport_all_reduce"};
   for (std::string_view part : kCustom) {
     if (contains(name, part)) return Activity::kCollective;
   }

@@ -6,7 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-// What ran on the devices of one rank, whatever profiler recorded it. Readers fill a Timeline, analyses read it.
+// What ran on the devices of one rank, whatever profiler recorded it. Readers fill a Timeline,
+// analyses read it.
 namespace monograph::diagnose {
 
 enum class Activity : uint8_t { kCompute, kCollective, kCopy, kMemset };
@@ -15,11 +16,11 @@ enum class Activity : uint8_t { kCompute, kCollective, kCopy, kMemset };
 struct Span {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  int64_t launch_ns = -1;   // when the host call that launched it began; -1 is unknown
-  uint32_t name = 0;        // index into Timeline::names
-  int32_t detail = -1;      // index into collectives or copies, by activity; -1 is none
+  int64_t launch_ns = -1;  // when the host call that launched it began; -1 is unknown
+  uint32_t name = 0;       // index into Timeline::names
+  int32_t detail = -1;     // index into collectives or copies, by activity; -1 is none
   int32_t stream = 0;
-  int32_t step = -1;        // index into steps; -1 is outside of all
+  int32_t step = -1;  // index into steps; -1 is outside of all
   int16_t device = 0;
   Activity activity = Activity::kCompute;
 
@@ -28,8 +29,8 @@ struct Span {
 
 // What the trace says of a collective beside its kernel; -1 and empty are unknown.
 struct CollectiveInfo {
-  std::string op;           // all_reduce
-  std::string group;        // name of the process group
+  std::string op;     // all_reduce
+  std::string group;  // name of the process group
   std::string description;
   std::string dtype;
   int64_t group_size = -1;
@@ -52,11 +53,11 @@ struct Step {
 };
 
 struct Timeline {
-  std::string source;       // the file
-  std::string format;       // "Kineto" or "Nsight Systems"
-  int rank = -1;            // -1 is unknown
+  std::string source;  // the file
+  std::string format;  // "Kineto" or "Nsight Systems"
+  int rank = -1;       // -1 is unknown
   int world_size = -1;
-  int64_t base_ns = 0;      // add to get unix time; 0 is unknown
+  int64_t base_ns = 0;  // add to get unix time; 0 is unknown
   std::vector<std::string> names;
   std::vector<Span> spans;  // sorted by start
   std::vector<CollectiveInfo> collectives;
@@ -80,8 +81,8 @@ class TimelineBuilder {
   void add_launch(int64_t correlation, int64_t start_ns);
   void add_step(std::string_view name, int64_t start_ns, int64_t end_ns);
 
-  // Sorts, finds each span's launch and step. A span belongs to the step in which it was launched, or, with no
-  // launch recorded, in which it began.
+  // Sorts, finds each span's launch and step. A span belongs to the step in which it was launched,
+  // or, with no launch recorded, in which it began.
   Timeline finish();
 
  private:
@@ -90,11 +91,13 @@ class TimelineBuilder {
   std::unordered_map<int64_t, int64_t> launches_;
 };
 
-// What a kernel of this name does. Copies and memsets that are kernels of their own (hipMemcpy...) count as such;
-// collectives are those of NCCL, RCCL and HCCL and the known custom ones (symmetric memory, vLLM, DeepEP).
+// What a kernel of this name does. Copies and memsets that are kernels of their own (hipMemcpy...)
+// count as such; collectives are those of NCCL, RCCL and HCCL and the known custom ones (symmetric
+// memory, vLLM, DeepEP).
 Activity classify_kernel(std::string_view name);
 
-// The operation in a collective kernel's name: all_reduce from ncclDevKernel_AllReduce_Sum_f32_RING_LL(...).
+// The operation in a collective kernel's name: all_reduce from
+// ncclDevKernel_AllReduce_Sum_f32_RING_LL(...).
 std::string collective_op(std::string_view kernel_name);
 
 }  // namespace monograph::diagnose
