@@ -50,11 +50,6 @@ TEST_P(RealDumps, CulpritsMatchTheInjectedFault) {
   Hang lock_gil = find_hang(read_folder(second));
   EXPECT_EQ(lock_gil.kind, Hang::Kind::kMissing);
   EXPECT_THAT(lock_gil.culprits, ElementsAre(9, 14));
-  for (const Hang* hang : {&gpu_error, &lock_gil}) {
-    printf("%s\n %s\n %s\n %s\n", hang->headline.c_str(), hang->place.c_str(), hang->reason.c_str(),
-           hang->advice.c_str());
-    for (auto& e : hang->evidence) printf("   - %s\n", e.c_str());
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(BothFormats, RealDumps, testing::Values("", "json_derived"),

@@ -26,6 +26,11 @@ std::string site(const Call& call) {
   return fmt::format("{} ({}:{})", frame->function, frame->file, frame->line);
 }
 
+StackFrame frame_of(const Call& call) {
+  const StackFrame* frame = user_frame(call);
+  return frame == nullptr ? StackFrame() : *frame;
+}
+
 const Call* find_call(const Progress& progress, int rank, const std::string& group,
                       int64_t sequence) {
   auto record = progress.ranks.find(rank);
@@ -163,7 +168,7 @@ class Judge {
                     ranks_text(most.ranks), most.ranks.size() == 1 ? "calls" : "call", most.what);
     std::string odd_site = site(*odd.call);
     std::string most_site = site(*most.call);
-    hang_.place = odd_site;
+    hang_.place = frame_of(*odd.call);
     hang_.reason =
         fmt::format("desync: the ranks gave the number {} of {} to different calls{}",
                     mismatch.sequence, title(mismatch.group),
@@ -213,7 +218,7 @@ class Judge {
                                   awaited == nullptr
                                       ? "the collective"
                                       : call_title(awaited->op, awaited->group, awaited->sequence));
-    if (awaited != nullptr) hang_.place = site(*awaited);
+    if (awaited != nullptr) hang_.place = frame_of(*awaited);
     hang_.reason = unreachable ? "the process is stopped, dead or cut off from the network"
                                : "desync: the other ranks waited in it until the time limit";
     hang_.advice = fmt::format(
@@ -277,7 +282,7 @@ class Judge {
         wait.on_device ? "; the device is busy or stuck in work before the collective" : "");
     if (const Call* waiting =
             find_call(progress_, wait.waiters.front(), wait.group, wait.sequence)) {
-      hang_.place = site(*waiting);
+      hang_.place = frame_of(*waiting);
     }
     hang_.advice =
         wait.on_device
@@ -327,7 +332,7 @@ class Judge {
         if (edge.waiter != rank) continue;
         const Call* call = find_call(progress_, rank, edge.group, edge.sequence);
         std::string where = call == nullptr ? "" : site(*call);
-        if (hang_.place.empty()) hang_.place = where;
+        if (hang_.place.file.empty() && call != nullptr) hang_.place = frame_of(*call);
         hang_.evidence.push_back(fmt::format("rank {} waits in {} for rank {}{}{}", rank,
                                              call_title(edge.op, edge.group, edge.sequence),
                                              edge.waited_on, where.empty() ? "" : ", from ",
@@ -395,7 +400,7 @@ class Judge {
     hang_.group = call.group;
     hang_.sequence = call.sequence;
     hang_.op = call.op;
-    hang_.place = site(call);
+    hang_.place = frame_of(call);
     hang_.headline = fmt::format("{} entered {} and it does not finish", ranks_text(ranks),
                                  call_title(call.op, call.group, call.sequence));
     hang_.reason =

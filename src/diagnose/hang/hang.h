@@ -26,7 +26,7 @@ struct Hang {
   std::string op;
 
   std::string headline;  // what happened and which rank: one sentence
-  std::string place;  // frame and file:line where the culprits or the waiters stand, may be empty
+  StackFrame place;      // where the culprits or the waiters stand; file may be empty
   std::string reason;
   std::string advice;
   std::vector<std::string> evidence;  // most telling first

@@ -51,12 +51,6 @@ bool has_gloo_data() {
   return fs::exists(fs::path(MONOGRAPH_SOURCE_DIR) / ".." / "shared" / "data" / "hang_gloo");
 }
 
-void show(const Hang& hang) {
-  printf("%d %s\n %s\n %s\n %s\n", (int)hang.kind, hang.headline.c_str(), hang.place.c_str(),
-         hang.reason.c_str(), hang.advice.c_str());
-  for (auto& e : hang.evidence) printf("   - %s\n", e.c_str());
-}
-
 TEST(HangText, GlooTypeNamesTheRankThatCalledSomethingElse) {
   if (!has_gloo_data()) GTEST_SKIP() << "missing ../shared/data/hang_gloo";
   Hang hang = answer_files("type");
@@ -64,7 +58,6 @@ TEST(HangText, GlooTypeNamesTheRankThatCalledSomethingElse) {
   EXPECT_THAT(hang.culprits, ElementsAre(2));
   EXPECT_EQ(hang.sequence, 3);
   EXPECT_THAT(hang.headline, HasSubstr("all_gather"));
-  show(hang);
 }
 
 TEST(HangText, GlooSkipNamesTheRankThatStayedAway) {
@@ -74,7 +67,6 @@ TEST(HangText, GlooSkipNamesTheRankThatStayedAway) {
   EXPECT_THAT(hang.culprits, ElementsAre(3));
   EXPECT_EQ(hang.sequence, 3);
   EXPECT_THAT(hang.evidence, Contains(HasSubstr("40.0 s")));
-  show(hang);
 }
 
 std::string watchdog(int rank, int sequence, const char* op, long count, int enqueued,
@@ -202,7 +194,6 @@ TEST(HangText, DesyncReportNamesTheLaggingRank) {
   EXPECT_EQ(hang.kind, Hang::Kind::kMissing);
   EXPECT_THAT(hang.culprits, ElementsAre(3));
   EXPECT_THAT(hang.headline, HasSubstr("all_reduce #5"));
-  show(hang);
 }
 
 TEST(HangText, FingerprintsWithoutNumbersStillShowTheMismatch) {
@@ -264,7 +255,6 @@ TEST(Ras, CountsThatDifferNameTheRanksBehindWithDoubt) {
   EXPECT_EQ(hang.kind, Hang::Kind::kMissing);
   EXPECT_FALSE(hang.is_certain);
   EXPECT_THAT(hang.culprits, ElementsAre(0, 2));
-  show(hang);
 }
 
 TEST(Ras, MissingRankIsTheCulprit) {
@@ -275,7 +265,6 @@ TEST(Ras, MissingRankIsTheCulprit) {
       "missing rank: 21\n");
   EXPECT_THAT(hang.culprits, ElementsAre(21));
   EXPECT_THAT(hang.headline, HasSubstr("dead"));
-  show(hang);
 }
 
 TEST(Ras, JsonNamesTheUnresponsiveRank) {
@@ -287,7 +276,6 @@ TEST(Ras, JsonNamesTheUnresponsiveRank) {
   text << in.rdbuf();
   Hang hang = find_hang(read_ras_json(text.str(), path.string()));
   EXPECT_THAT(hang.culprits, ElementsAre(1));
-  show(hang);
 }
 
 }  // namespace

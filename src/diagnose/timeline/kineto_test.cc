@@ -55,10 +55,6 @@ TEST_P(RealTraces, OverlapIsExact) {
   Timeline pieces = read_text(text, 4099);
   EXPECT_EQ(pieces.spans.size(), timeline.spans.size());
   EXPECT_EQ(total_overlap(pieces).both_ns, overlap.both_ns);
-  Idle idle = device_idle(timeline);
-  printf("both %ld comm %ld comp %ld larger %.3f idle %ld %ld %ld steps %zu\n", overlap.both_ns,
-         overlap.communication_ns, overlap.computation_ns, overlap.over_larger(), idle.host_wait_ns,
-         idle.kernel_wait_ns, idle.other_ns, timeline.steps.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, RealTraces,
