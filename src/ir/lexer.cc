@@ -84,9 +84,9 @@ class Lexer {
       while (is_word_part(at(length)) || is_exponent_sign(length)) ++length;
       return push(TokenKind::kNumber, length);
     }
-    if (std::string_view("{}()[],=:@").find(c) == std::string_view::npos)
+    if (std::string_view("{}()[],=:@+*").find(c) == std::string_view::npos)
       fail(fmt::format(
-          "found {}, expected a name, %value, number, \"string\" or one of {{}}()[],=:@",
+          "found {}, expected a name, %value, number, \"string\" or one of {{}}()[],=:@+*",
           c >= ' ' && c < 0x7f ? fmt::format("'{}'", c)
                                : fmt::format("byte 0x{:02x}", static_cast<uint8_t>(c))));
     push(TokenKind::kPunctuation, 1);
