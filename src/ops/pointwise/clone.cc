@@ -11,16 +11,13 @@ const OpDef clone_op = {
     .operands = {"x"},
     .attributes = {},
     .traits = kPointwise,
-    .infer = [](const InferContext& context) { return std::vector{context.operands[0]}; },
+    .infer = infer_pointwise,
     .reference = [](const ir::Node&, Literals operands,
                     std::span<ir::Literal> results) { results[0] = *operands[0]; },
     .gradient = [](Builder&, ir::Node&, std::span<const ir::Value> cotangents)
         -> std::vector<ir::Value> { return {cotangents[0]}; },
     .samples = [] { return samples_unary(-2, 2); },
-    .bad_samples =
-        [] {
-          return std::vector<BadSample>{{{}, {}, "0 operands given: it takes 1 (x)"}};
-        },
+    .bad_samples = nullptr,
 };
 
 }  // namespace monograph::ops::defs

@@ -1,0 +1,224 @@
+#include "codegen/cache/kernel_cache.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace monograph::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr auto kStaleAge = std::chrono::hours(1);
+
+[[noreturn]] void throw_io(const std::string& what, const fs::path& path) {
+  throw fs::filesystem_error(what, path, std::error_code(errno, std::generic_category()));
+}
+
+fs::path temporary_root() {
+  const char* const set = std::getenv("TMPDIR");
+  return set != nullptr && *set != '\0' ? set : "/tmp";
+}
+
+fs::path make_directory(const fs::path& prefix) {
+  std::string name = prefix.string() + "-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw_io("cannot make a folder", prefix);
+  return name;
+}
+
+// Visible under its name only when complete.
+void write_atomically(const fs::path& path, std::string_view content) {
+  const fs::path partial = path.string() + fmt::format(".{}.{}.partial", getpid(), gettid());
+  write_file(partial, content);
+  fs::rename(partial, path);
+}
+
+}  // namespace
+
+void write_file(const fs::path& path, std::string_view content) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) throw_io("cannot write", path);
+  while (!content.empty()) {
+    const ssize_t count = write(file, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int error = errno;
+      close(file);
+      unlink(path.c_str());
+      errno = error;
+      throw_io("cannot write", path);
+    }
+    content.remove_prefix(static_cast<size_t>(count));
+  }
+  if (close(file) != 0) throw_io("cannot write", path);
+}
+
+std::optional<std::string> read_file(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::string content;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t count = read(file, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      close(file);
+      return count < 0 ? std::nullopt : std::optional(std::move(content));
+    }
+    content.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+std::string key_of(const KeyParts& parts) {
+  Hasher hasher;
+  for (const auto& [name, value] : parts) hasher.add(name).add(value);
+  return hasher.finish().hex();
+}
+
+fs::path default_cache_directory() {
+  const auto set = [](const char* name) -> const char* {
+    const char* const value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+  };
+  if (const char* own = set("MONOGRAPH_CACHE_DIR")) return own;
+  if (const char* xdg = set("XDG_CACHE_HOME")) return fs::path(xdg) / "monograph";
+  if (const char* home = set("HOME")) return fs::path(home) / ".cache" / "monograph";
+  const passwd* const user = getpwuid(getuid());
+  if (user != nullptr) return fs::path(user->pw_dir) / ".cache" / "monograph";
+  return temporary_root() / fmt::format("monograph-{}", getuid());
+}
+
+KernelCache::KernelCache(fs::path directory) : directory_(std::move(directory)) {
+  try {
+    create_folders(directory_);
+    remove_stale_work();
+  } catch (const fs::filesystem_error& error) {
+    use_temporary_directory(error.code().message());
+  }
+}
+
+KernelCache::~KernelCache() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+void KernelCache::create_folders(const fs::path& directory) const {
+  fs::create_directories(directory / "kernels");
+  fs::create_directories(directory / "libraries");
+}
+
+// A killed process leaves its work folder; nobody compiles for an hour.
+void KernelCache::remove_stale_work() const {
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(directory_, ignored)) {
+    if (!item.path().filename().string().starts_with("work-")) continue;
+    const auto written = fs::last_write_time(item.path(), ignored);
+    if (fs::file_time_type::clock::now() - written > kStaleAge) {
+      fs::remove_all(item.path(), ignored);
+    }
+  }
+}
+
+void KernelCache::use_temporary_directory(const std::string& reason) {
+  check(temporary_.empty(), "the temporary cache {} cannot be written: {}", temporary_.string(),
+        reason);
+  try {
+    temporary_ = make_directory(temporary_root() / "monograph");
+    create_folders(temporary_);
+  } catch (const fs::filesystem_error& error) {
+    throw_user_error(
+        "compiled kernels can be written neither to the cache {} ({}) nor to {} ({}): free space "
+        "or "
+        "set MONOGRAPH_CACHE_DIR or TMPDIR to a folder that can be written",
+        directory_.string(), reason, temporary_root().string(), error.code().message());
+  }
+  warnings_.push_back(
+      fmt::format("the kernel cache {} cannot be written ({}): kernels are compiled in {} for this "
+                  "process only; "
+                  "set MONOGRAPH_CACHE_DIR to a folder that can be written",
+                  directory_.string(), reason, temporary_.string()));
+}
+
+fs::path KernelCache::make_work_directory() {
+  if (temporary_.empty()) {
+    try {
+      return make_directory(directory_ / fmt::format("work-{}", getpid()));
+    } catch (const fs::filesystem_error& error) {
+      use_temporary_directory(error.code().message());
+    }
+  }
+  return make_directory(temporary_ / "work");
+}
+
+std::optional<KernelCache::Entry> KernelCache::find(const KeyParts& parts) {
+  std::optional<Entry> entry;
+  if (!temporary_.empty()) entry = find_in(temporary_, parts);
+  return entry ? entry : find_in(directory_, parts);
+}
+
+std::optional<KernelCache::Entry> KernelCache::find_in(const fs::path& directory,
+                                                       const KeyParts& parts) {
+  const std::string key = key_of(parts);
+  const std::optional<std::string> text = read_file(directory / "kernels" / (key + ".json"));
+  if (!text) return std::nullopt;
+  const json stored = json::parse(*text, nullptr, false);
+  const auto is_text = [&](const char* name) {
+    return stored.is_object() && stored.contains(name) && stored[name].is_string();
+  };
+  if (!is_text("library") || !is_text("symbol") || !stored.contains("key")) {
+    discard(parts, "the entry is damaged");
+    return std::nullopt;
+  }
+  json expected = json::object();
+  for (const auto& [name, value] : parts) expected[name] = value;
+  if (stored["key"] != expected) {
+    discard(parts, "the entry is of another kernel, compiler or machine");
+    return std::nullopt;
+  }
+  const std::string checksum = stored["library"];
+  const fs::path library = directory / "libraries" / (checksum + ".so");
+  const std::optional<std::string> bytes = read_file(library);
+  if (!bytes || hash_of(*bytes).hex() != checksum) {
+    discard(parts, bytes ? "the library's bytes are not those compiled" : "the library is missing");
+    return std::nullopt;
+  }
+  return Entry{library, stored["symbol"], directory / "kernels" / (key + ".cc")};
+}
+
+void KernelCache::discard(const KeyParts& parts, const std::string& reason) {
+  const fs::path entry = directory_ / "kernels" / (key_of(parts) + ".json");
+  warnings_.push_back(fmt::format("cache entry {}: {}; it is built again", entry.string(), reason));
+  std::error_code ignored;  // it is overwritten anyway, where the cache can be written
+  fs::remove(entry, ignored);
+}
+
+fs::path KernelCache::add_library(const fs::path& compiled) {
+  const std::optional<std::string> bytes = read_file(compiled);
+  check(bytes.has_value(), "the compiler wrote no {}", compiled.string());
+  const fs::path& directory = temporary_.empty() ? directory_ : temporary_;
+  const fs::path library = directory / "libraries" / (hash_of(*bytes).hex() + ".so");
+  fs::rename(compiled, library);
+  return library;
+}
+
+KernelCache::Entry KernelCache::add(const KeyParts& parts, const fs::path& library,
+                                    const std::string& symbol, const std::string& source) {
+  const std::string key = key_of(parts);
+  const fs::path directory = library.parent_path().parent_path() / "kernels";
+  json entry = {{"key", json::object()}, {"symbol", symbol}, {"library", library.stem().string()}};
+  for (const auto& [name, value] : parts) entry["key"][name] = value;
+  write_atomically(directory / (key + ".cc"), source);
+  write_atomically(directory / (key + ".json"), entry.dump(1) + "\n");
+  return {library, symbol, directory / (key + ".cc")};
+}
+
+}  // namespace monograph::codegen

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace monograph::codegen {
+
+// What decides the bytes of a compiled kernel, by name: "loop", "renderer", "compiler", ... Stored
+// in the entry, so that a miss can say which part changed.
+using KeyParts = std::vector<std::pair<std::string, std::string>>;
+std::string key_of(const KeyParts& parts);  // 32 hex digits
+
+// ${MONOGRAPH_CACHE_DIR:-${XDG_CACHE_HOME:-~/.cache}/monograph}
+std::filesystem::path default_cache_directory();
+
+// A folder of compiled kernels, content-addressed, that many processes may use at once: files
+// appear by rename only and are never changed.
+//   kernels/KEY.json           the parts of the key, symbol, library
+//   kernels/KEY.cc             the source of the kernel
+//   libraries/CHECKSUM.so      compiled kernels; the name is the hash of the bytes
+//   work-PID-XXXXXX/           what a process is compiling
+// Where the folder cannot be written, a temporary one takes its place until the end of the process,
+// and a warning says so.
+class KernelCache {
+ public:
+  explicit KernelCache(std::filesystem::path directory);
+  ~KernelCache();
+  KernelCache(const KernelCache&) = delete;
+  KernelCache& operator=(const KernelCache&) = delete;
+
+  struct Entry {
+    std::filesystem::path library;  // its bytes have been checked
+    std::string symbol;
+    std::filesystem::path source;
+  };
+  // The entry of a key. Empty when there is none, or when it is damaged or of another key: it is
+  // then removed, with a warning.
+  std::optional<Entry> find(const KeyParts& parts);
+  // Forgets an entry that turned out to be unusable, with a warning.
+  void discard(const KeyParts& parts, const std::string& reason);
+
+  // A new folder to compile in. UserError when neither the cache nor a temporary folder can be
+  // written.
+  std::filesystem::path make_work_directory();
+  // From now on writes to a temporary folder, for `reason`. UserError when that cannot be made
+  // either.
+  void use_temporary_directory(const std::string& reason);
+
+  // Takes a compiled library into the cache (it is moved).
+  std::filesystem::path add_library(const std::filesystem::path& compiled);
+  // std::filesystem::filesystem_error when the disk is full or read-only.
+  Entry add(const KeyParts& parts, const std::filesystem::path& library, const std::string& symbol,
+            const std::string& source);
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  std::optional<Entry> find_in(const std::filesystem::path& directory, const KeyParts& parts);
+  void create_folders(const std::filesystem::path& directory) const;
+  void remove_stale_work() const;
+
+  std::filesystem::path directory_;
+  std::filesystem::path temporary_;  // empty: the cache itself is written to
+  std::vector<std::string> warnings_;
+};
+
+// Writes a whole file or throws std::filesystem::filesystem_error with the system's reason.
+void write_file(const std::filesystem::path& path, std::string_view content);
+std::optional<std::string> read_file(const std::filesystem::path& path);
+
+}  // namespace monograph::codegen

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/loop/loop.h"
+
+namespace monograph::codegen {
+
+// A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order.
+using KernelFunction = void (*)(void* const* arguments);
+
+struct CompileOptions {
+  std::string compiler;         // a g++, with arguments if need be; empty: $CXX, else g++
+  std::string cache_directory;  // empty: default_cache_directory()
+  int num_jobs = 0;             // compilers at once; 0: one a core
+};
+
+struct CompiledKernels {
+  std::vector<KernelFunction> functions;  // one a loop given, in order; equal loops share one
+  std::vector<std::string> sources;       // where the source of each lies
+  std::vector<std::shared_ptr<void>> libraries;  // keep the code loaded as long as it is called
+  int num_distinct = 0;
+  int num_from_cache = 0;             // of the distinct ones
+  int64_t compile_ns = 0;             // wall time, all of it
+  std::vector<std::string> warnings;  // about the cache
+};
+
+// Compiles and loads Loops: equal ones once, those in the cache not at all, the others by as many
+// compilers at once as there are cores. UserError when the compiler is missing, is no g++, or was
+// killed, or nothing can be written; InternalError with the compiler's words and where the source
+// lies when it refuses the source.
+CompiledKernels compile_loops(std::span<const ir::Loop> loops, const CompileOptions& options = {});
+
+}  // namespace monograph::codegen
