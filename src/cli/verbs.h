@@ -15,6 +15,8 @@ struct Verb {
   int (*run)(std::span<const std::string> args);
 };
 
+int run_trace(std::span<const std::string> args);
+
 // In the order in which they are shown.
 std::span<const Verb> verbs();
 

@@ -11,7 +11,7 @@
 
 // From files to a report, in two steps: each file's reader turns it into facts (many files at a
 // time), then each conclusion looks at all the facts together. Readers and conclusions are listed,
-// one line each, in registry.cc.
+// one line each, in registry/registry.cc.
 namespace monograph::diagnose {
 
 class Input;  // diagnose/source.h

@@ -7,7 +7,8 @@
 
 namespace monograph::ops {
 
-// Appends nodes to a graph, inferring their types. New nodes get the builder's phase and provenance.
+// Appends nodes to a graph, inferring their types. New nodes get the builder's phase and
+// provenance.
 class Builder {
  public:
   explicit Builder(ir::Graph& graph) : graph_(graph) {}

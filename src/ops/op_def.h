@@ -16,6 +16,7 @@ class Builder;
 struct OpDef;
 
 enum class AttributeKind { kBool, kInt, kFloat, kString, kInts, kDType, kShapes };
+std::string_view kind_name(AttributeKind kind);  // "ints"
 
 struct AttributeSpec {
   std::string_view name;
@@ -29,8 +30,8 @@ enum Trait : uint32_t {
   kViewLike = 1u << 2,     // results are operand 0 (or its parts) seen through other strides
   kGather = 1u << 3,       // results hold the operands' elements, placed next to each other
   kCommutative = 1u << 4,  // operands may be swapped
-  kCreation = 1u << 5,     // no tensor is read: the element is a function of its index (and scalars)
-  kLibrary = 1u << 6,      // runs as a library call, never inside a generated kernel
+  kCreation = 1u << 5,  // no tensor is read: the element is a function of its index (and scalars)
+  kLibrary = 1u << 6,   // runs as a library call, never inside a generated kernel
 };
 
 // The types and attributes that a node is made with; `fail` throws UserError "[op] ...".
@@ -44,8 +45,8 @@ struct InferContext {
   const T& attribute(const std::string& name) const {
     return std::get<T>(attributes.at(name));
   }
-  // Attribute `name` as an axis of operand 0: 0..rank-1. A negative axis is the frontend's to resolve,
-  // so that equal nodes have equal attributes.
+  // Attribute `name` as an axis of operand 0: 0..rank-1. A negative axis is the frontend's to
+  // resolve, so that equal nodes have equal attributes.
   int axis(const std::string& name) const;
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {

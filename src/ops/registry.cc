@@ -8,8 +8,6 @@
 namespace monograph::ops {
 namespace {
 
-constexpr const char* kKindNames[] = {"bool", "int", "float", "string", "ints", "dtype", "shapes"};
-
 AttributeKind kind_of(const ir::Attribute& attribute) {
   constexpr AttributeKind kKinds[] = {
       AttributeKind::kBool, AttributeKind::kInt,   AttributeKind::kFloat, AttributeKind::kString,
@@ -38,13 +36,13 @@ void check_attributes(const InferContext& context) {
   }
   for (const AttributeSpec& spec : op.attributes) {
     const auto found = context.attributes.find(std::string(spec.name));
-    const char* kind = kKindNames[static_cast<size_t>(spec.kind)];
+    const std::string_view kind = kind_name(spec.kind);
     if (found == context.attributes.end()) {
       context.fail("attribute '{}' ({}) is missing: give it", spec.name, kind);
     }
     if (kind_of(found->second) != spec.kind) {
       context.fail("attribute '{}' is of kind {}: give a value of kind {}", spec.name,
-                   kKindNames[static_cast<size_t>(kind_of(found->second))], kind);
+                   kind_name(kind_of(found->second)), kind);
     }
   }
 }
@@ -64,6 +62,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string_view kind_name(AttributeKind kind) {
+  constexpr std::string_view kNames[] = {"bool", "int",   "float", "string",
+                                         "ints", "dtype", "shapes"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 int InferContext::axis(const std::string& name) const {
   const int64_t given = attribute<int64_t>(name);

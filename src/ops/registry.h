@@ -24,7 +24,9 @@ const OpDef* find_op(std::string_view name);
 const OpDef& op_named(std::string_view name);
 
 // The op of a node; null for placeholders and fused nodes.
-inline const OpDef* op_of(const ir::Node& node) { return find_op(node.op()); }
+inline const OpDef* op_of(const ir::Node& node) {
+  return find_op(node.op());
+}
 inline bool has_trait(const ir::Node& node, Trait trait) {
   const OpDef* op = op_of(node);
   return op != nullptr && op->has(trait);

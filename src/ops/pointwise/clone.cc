@@ -11,13 +11,16 @@ const OpDef clone_op = {
     .operands = {"x"},
     .attributes = {},
     .traits = kPointwise,
-    .infer = infer_pointwise,
+    .infer = [](const InferContext& context) { return std::vector{context.operands[0]}; },
     .reference = [](const ir::Node&, Literals operands,
                     std::span<ir::Literal> results) { results[0] = *operands[0]; },
     .gradient = [](Builder&, ir::Node&, std::span<const ir::Value> cotangents)
         -> std::vector<ir::Value> { return {cotangents[0]}; },
     .samples = [] { return samples_unary(-2, 2); },
-    .bad_samples = nullptr,
+    .bad_samples =
+        [] {
+          return std::vector<BadSample>{{{}, {}, "0 operands given: it takes 1 (x)"}};
+        },
 };
 
 }  // namespace monograph::ops::defs

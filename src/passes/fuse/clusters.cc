@@ -144,17 +144,25 @@ void Clusters::merge_along_edges() {
   }
 }
 
-// A shared scalar saves no traffic, so it joins only kernels of scalars.
-void Clusters::merge_siblings() {
-  const auto is_scalar = [&](const Node* node) {
-    return group_of(node)->space.shape.num_elements() == 1;
+// A shared scalar saves no traffic: it joins kernels of scalars with each other and with the last
+// kernel that reads it, so that a counter can be written in place.
+std::vector<Node*> Clusters::siblings_of(Value value) {
+  std::vector<Node*> siblings = users(value);
+  if (value.type().num_elements() > 1) return siblings;
+  const auto is_wide = [&](const Node* sibling) {
+    return group_of(sibling)->space.shape.num_elements() > 1;
   };
+  const auto last = std::find_if(siblings.rbegin(), siblings.rend(), is_wide);
+  const Node* last_wide = last == siblings.rend() ? nullptr : *last;
+  std::erase_if(siblings,
+                [&](const Node* sibling) { return is_wide(sibling) && sibling != last_wide; });
+  return siblings;
+}
+
+void Clusters::merge_siblings() {
   for (const auto& node : graph_.nodes()) {
     for (int i = 0; i < node->num_results(); ++i) {
-      std::vector<Node*> siblings = users(node->result(i));
-      if (node->types()[i].num_elements() == 1) {
-        std::erase_if(siblings, [&](const Node* sibling) { return !is_scalar(sibling); });
-      }
+      const std::vector<Node*> siblings = siblings_of(node->result(i));
       for (size_t first = 0; first < siblings.size(); ++first) {
         for (size_t second = first + 1; second < siblings.size(); ++second) {
           try_merge(siblings[first], siblings[second]);

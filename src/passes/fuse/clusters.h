@@ -38,6 +38,7 @@ class Clusters {
  private:
   void merge(Group& into, Group& from);
   bool try_merge(const ir::Node* a, const ir::Node* b);
+  std::vector<ir::Node*> siblings_of(ir::Value value);
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& from, const Group& to);
   bool can_store_outputs(const Group& a, const Group& b,

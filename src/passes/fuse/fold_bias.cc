@@ -12,7 +12,7 @@ bool fold_bias(ir::Graph& graph, PassContext& context) {
   const auto users = ir::users_of(graph);
   std::unordered_set<const ir::Node*> foldable;
   const auto is_bias = [](ir::Value bias, ir::Value product) {
-    return bias.shape() == ir::Shape{product.shape()[-1]} && product.node->is("matmul");
+    return product.node->is("matmul") && bias.shape() == ir::Shape{product.shape()[-1]};
   };
   for (const auto& node : graph.nodes()) {
     if (!node->is("add")) continue;

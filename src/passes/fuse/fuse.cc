@@ -16,7 +16,7 @@ using ir::Node;
 using ir::Value;
 using Group = Clusters::Group;
 
-// What a group does, in graph order: members, clones, and the creation nodes that they read.
+// What a group does: members, clones, and the creation nodes that they read.
 std::vector<Node*> body_nodes(const Group& group) {
   std::vector<Node*> pending = group.members;
   pending.insert(pending.end(), group.clones.begin(), group.clones.end());
@@ -31,33 +31,25 @@ std::vector<Node*> body_nodes(const Group& group) {
       if (fuse_role(*operand.node) == FuseRole::kCreation) pending.push_back(operand.node);
     }
   }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const Node* a, const Node* b) { return a->id() < b->id(); });
   return nodes;
 }
 
 struct Kernel {
   std::vector<Node*> nodes;
-  std::unordered_set<const Node*> inside;
   std::vector<Value> operands;  // values of the original graph
   std::vector<Value> results;
-  int order = 0;  // id of the last member
 };
 
 class FusedGraph {
  public:
   FusedGraph(ir::Graph& graph, Clusters& clusters) : graph_(graph), clusters_(clusters) {
     for (Group* group : clusters.groups()) {
-      if (!group->is_kernel) continue;
-      Kernel& kernel = kernels_[group];
-      kernel.nodes = body_nodes(*group);
-      kernel.inside.insert(kernel.nodes.begin(), kernel.nodes.end());
-      kernel.order = group->members.back()->id();
-      collect_operands(kernel);
+      if (group->is_kernel) kernels_[group].nodes = body_nodes(*group);
     }
-    for (Group* group : clusters.groups()) {
-      if (group->is_kernel) collect_results(kernels_.at(group), *group);
+    // A value done again elsewhere may leave nothing to do here, and so on upwards.
+    while (prune()) {
     }
+    for (auto& [group, kernel] : kernels_) collect_operands(kernel);
   }
 
   // Streams the graph back: kernels and other nodes in a topological order that stays close to the
@@ -96,20 +88,38 @@ class FusedGraph {
   }
 
  private:
+  // Collects operands and results of all kernels, and drops nodes that no result needs.
+  bool prune() {
+    read_.clear();
+    for (Group* group : clusters_.groups()) {
+      if (group->is_kernel) collect_operands(kernels_.at(group));
+    }
+    bool changed = false;
+    for (Group* group : clusters_.groups()) {
+      if (!group->is_kernel) continue;
+      Kernel& kernel = kernels_.at(group);
+      collect_results(kernel, *group);
+      changed = keep_needed(kernel) || changed;
+    }
+    return changed;
+  }
+
   void collect_operands(Kernel& kernel) {
+    kernel.operands.clear();
+    const std::unordered_set<const Node*> inside(kernel.nodes.begin(), kernel.nodes.end());
     for (Node* node : kernel.nodes) {
       for (Value operand : node->operands()) {
-        if (kernel.inside.contains(operand.node)) continue;
-        if (std::find(kernel.operands.begin(), kernel.operands.end(), operand) ==
-            kernel.operands.end()) {
-          kernel.operands.push_back(operand);
-          read_.insert(operand);
-        }
+        const bool is_new = std::find(kernel.operands.begin(), kernel.operands.end(), operand) ==
+                            kernel.operands.end();
+        if (inside.contains(operand.node) || !is_new) continue;
+        kernel.operands.push_back(operand);
+        read_.insert(operand);
       }
     }
   }
 
   void collect_results(Kernel& kernel, const Group& group) {
+    kernel.results.clear();
     for (Node* node : group.members) {
       const Value value = node->result();
       bool leaves = clusters_.is_root(value) || read_.contains(value);
@@ -120,8 +130,41 @@ class FusedGraph {
     }
   }
 
-  bool is_dropped(const Group& group) const {
-    return !group.is_kernel && fuse_role(*group.members.front()) == FuseRole::kCreation;
+  // The nodes that the results need, operands first: an order that depends on the structure alone,
+  // so that equal layers give equal kernels.
+  static std::vector<Node*> needed_nodes(const Kernel& kernel) {
+    const std::unordered_set<const Node*> inside(kernel.nodes.begin(), kernel.nodes.end());
+    std::unordered_set<const Node*> done;
+    std::vector<Node*> order, pending;
+    for (auto result = kernel.results.rbegin(); result != kernel.results.rend(); ++result) {
+      pending.push_back(result->node);
+    }
+    while (!pending.empty()) {
+      Node* node = pending.back();
+      const auto& operands = node->operands();
+      const auto missing = std::find_if(operands.begin(), operands.end(), [&](Value operand) {
+        return inside.contains(operand.node) && !done.contains(operand.node);
+      });
+      if (missing != operands.end()) {
+        pending.push_back(missing->node);
+        continue;
+      }
+      pending.pop_back();
+      if (done.insert(node).second) order.push_back(node);
+    }
+    return order;
+  }
+
+  static bool keep_needed(Kernel& kernel) {
+    std::vector<Node*> needed = needed_nodes(kernel);
+    const bool changed = needed.size() != kernel.nodes.size();
+    kernel.nodes = std::move(needed);
+    return changed;
+  }
+
+  bool is_dropped(Group& group) const {
+    if (group.is_kernel) return kernels_.at(&group).nodes.empty();
+    return fuse_role(*group.members.front()) == FuseRole::kCreation;
   }
 
   const std::vector<Value>& operands_of(Group* group) const {
@@ -160,7 +203,7 @@ class FusedGraph {
     for (Value result : kernel.results) {
       body->add_output(fmt::format("y{}", body->outputs().size()), inside.at(result));
     }
-    const Node& last = *kernel.nodes.back();
+    const Node& last = *kernel.results.back().node;
     Node* fused = graph_.add_fused(std::move(operands), std::move(body));
     fused->set_phase(last.phase());
     fused->set_provenance(last.provenance());

@@ -383,7 +383,7 @@ class LayoutPlanner {
       const auto last = last_read_.find(state);
       const int last_id = last == last_read_.end() ? -1 : last->second;
       const bool late_reader = last_id > node.id();
-      const bool mixed_reader = last_id == node.id() && !reads_in_place(node, placement);
+      const bool mixed_reader = last_id == node.id() && !reads_in_place(node, value, placement);
       if (late_reader || mixed_reader || !graph_.update_of(state)) {
         context_.remark(
             node, fmt::format("does not write over state '{}': it is read later", state->name()));
@@ -393,24 +393,18 @@ class LayoutPlanner {
     return true;
   }
 
-  bool reads_in_place(const Node& node, const Placement& placement) const {
+  bool reads_in_place(const Node& node, Value value, const Placement& placement) const {
     if (!is_elementwise(node)) return false;
     for (Value operand : node.operands()) {
       const Placement& read = at(operand);
-      const bool overlaps = read.buffer == placement.buffer && read != placement &&
-                            operand.type().num_elements() > 0 &&
-                            ranges_meet(read, operand, placement);
-      if (overlaps) return false;
+      if (read.buffer != placement.buffer || read == placement) continue;
+      // A read with other strides than dense ones may reach anywhere.
+      const bool is_dense = read.strides == operand.shape().contiguous_strides();
+      const bool apart = read.offset + operand.type().num_elements() <= placement.offset ||
+                         placement.offset + value.type().num_elements() <= read.offset;
+      if (!is_dense || !apart) return false;
     }
     return true;
-  }
-
-  static bool ranges_meet(const Placement& read, Value operand, const Placement& written) {
-    // Dense reads only: a state's view with other strides counts as meeting everything.
-    if (read.strides != operand.shape().contiguous_strides()) return true;
-    return read.offset <= written.offset
-               ? read.offset + operand.type().num_elements() > written.offset
-               : true;
   }
 
   void copy_outputs(Node& node) {

@@ -1,3 +1,4 @@
+#include "diagnose/hang/hang_report.h"
 #include "diagnose/reader.h"
 #include "diagnose/text_log.h"
 
@@ -7,6 +8,8 @@ namespace monograph::diagnose {
 
 std::span<const Reader> readers() {
   static const Reader kReaders[] = {
+      {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
+      {"NCCL RAS report", accepts_ras, read_ras_file},
       {"text log", looks_like_text, read_text_log},  // last: takes any text
   };
   return kReaders;
@@ -15,6 +18,7 @@ std::span<const Reader> readers() {
 std::span<const LineReaderEntry> line_readers() {
   static const std::vector<LineReaderEntry> kLineReaders = {
       // {"graph breaks and recompiles", make_torch_logs_reader},
+      {"hangs", make_hang_reader},
   };
   return kLineReaders;
 }
@@ -22,6 +26,7 @@ std::span<const LineReaderEntry> line_readers() {
 std::span<const Conclusion> conclusions() {
   static const std::vector<Conclusion> kConclusions = {
       // {"graph breaks", conclude_graph_breaks},
+      {"hangs", conclude_hangs},
   };
   return kConclusions;
 }

@@ -1,0 +1,25 @@
+#include "compiler/compile.h"
+
+#include <chrono>
+
+#include "compiler/build_program.h"
+
+namespace monograph::compiler {
+
+Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
+                    const PassOptions& options) {
+  Compilation result;
+  result.num_traced_nodes = traced.num_nodes();
+  result.graph = traced.clone();
+  passes::PassContext context;
+  result.passes = run_passes(*result.graph, context, options);
+  const auto start = std::chrono::steady_clock::now();
+  context.set_pass("layout");
+  const passes::Layout layout = passes::assign_layout(*result.graph, states, context);
+  result.program = build_program(*result.graph, layout);
+  result.lower_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  result.remarks = context.remarks();
+  return result;
+}
+
+}  // namespace monograph::compiler

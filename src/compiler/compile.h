@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compiler/pass_runner.h"
+#include "ir/program/program.h"
+#include "passes/memory/layout.h"
+
+namespace monograph::compiler {
+
+// What compiling a traced step gave: the Program, and how it came about.
+struct Compilation {
+  std::unique_ptr<ir::Graph> graph;  // after all passes; its nodes are the Program's steps
+  ir::Program program;
+  std::vector<PassRecord> passes;
+  std::vector<passes::Remark> remarks;
+  int num_traced_nodes = 0;
+  int64_t lower_ns = 0;  // layout, Loops, memory
+};
+
+// Runs the pipeline on a copy of the traced graph, lays it out and lowers it. `states` is the
+// layout of the session's states: new ones are added, old ones stay where they are. UserError for
+// options that name no pass.
+Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
+                    const PassOptions& options);
+
+}  // namespace monograph::compiler

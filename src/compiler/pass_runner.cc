@@ -1,0 +1,145 @@
+#include "compiler/pass_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "analysis/validate_ops.h"
+#include "base/error.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+
+namespace monograph::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_options(const PassOptions& options, std::span<const PipelineStep> steps) {
+  std::vector<std::string> names, required;
+  for (const PipelineStep& step : steps) {
+    std::vector<std::string>& list = step.is_required ? required : names;
+    if (!contains(list, step.name)) list.emplace_back(step.name);
+  }
+  for (const std::string& name : options.disabled) {
+    if (contains(names, name)) continue;
+    if (contains(required, name)) {
+      throw_user_error(
+          "pass '{}' is required by lowering: it cannot be switched off; others can: {}", name,
+          fmt::join(names, ", "));
+    }
+    throw_user_error("no pass is called '{}': use one of {}", name, fmt::join(names, ", "));
+  }
+  if (options.stop_after < -1) {
+    throw_user_error("stop after {} passes: use 0 to {}, or -1 for all", options.stop_after,
+                     steps.size());
+  }
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file)
+    throw_user_error("cannot write {}: give a folder with space to write in", path.string());
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    throw_user_error("cannot make the folder {} for dumps: {}", path.string(), error.message());
+  }
+}
+
+// Runs one application and holds the pass to its word.
+class Application {
+ public:
+  Application(const PipelineStep& step, int number, ir::Graph& graph, const PassOptions& options)
+      : step_(step), number_(number), graph_(graph), options_(options) {}
+
+  PassRecord run(passes::PassContext& context) {
+    const bool is_dumped = !options_.dump_dir.empty();
+    const Hash hash_before = graph_.hash();
+    const std::string before = is_dumped ? text() : "";
+    PassRecord record{.name = std::string(step_.name), .application = number_};
+    record.nodes_before = graph_.num_nodes();
+    context.set_pass(step_.name);
+    const auto start = std::chrono::steady_clock::now();
+    record.changed = step_.run(graph_, context);
+    record.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                             std::chrono::steady_clock::now() - start)
+                             .count();
+    record.nodes_after = graph_.num_nodes();
+    if (is_dumped && record.changed) {
+      write_file(dump_path("before"), before);
+      write_file(dump_path("after"), text());
+    }
+    check_claim(record.changed, hash_before);
+    if (record.changed && options_.verify) verify();
+    return record;
+  }
+
+ private:
+  std::string text() const { return ir::to_text(graph_, {.provenance = true}); }
+
+  fs::path dump_path(std::string_view moment) const {
+    return fs::path(options_.dump_dir) /
+           fmt::format("{:02}.{}.{}.txt", number_, step_.name, moment);
+  }
+
+  void check_claim(bool claims_change, const Hash& hash_before) const {
+    const bool has_changed = graph_.hash() != hash_before;
+    if (claims_change == has_changed) return;
+    fail(claims_change ? "says that it changed the graph, but has not"
+                       : "says that it left the graph unchanged, but has not");
+  }
+
+  void verify() const {
+    auto violations = ir::verify(graph_, {.dead_nodes = false});
+    if (violations.empty()) violations = analysis::validate_ops(graph_);
+    if (violations.empty()) return;
+    fail("leaves a graph that is not sound:\n" + to_text(violations));
+  }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    fs::path path = dump_path("refused");
+    if (options_.dump_dir.empty()) {
+      path = fs::temp_directory_path() /
+             fmt::format("monograph-{}-{}.txt", step_.name, graph_.hash().hex());
+    }
+    write_file(path, text());
+    throw_internal_error("pass {} (application {}) {}\nthe graph is in {}", step_.name, number_,
+                         message, path.string());
+  }
+
+  const PipelineStep& step_;
+  const int number_;
+  ir::Graph& graph_;
+  const PassOptions& options_;
+};
+
+}  // namespace
+
+std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
+                                   const PassOptions& options,
+                                   std::span<const PipelineStep> steps) {
+  check_options(options, steps);
+  if (!options.dump_dir.empty()) make_folder(options.dump_dir);
+  std::vector<PassRecord> records;
+  int num_optional = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool stopped = options.stop_after >= 0 && num_optional >= options.stop_after;
+    const bool skipped = stopped || contains(options.disabled, steps[i].name);
+    if (skipped && !steps[i].is_required) continue;
+    if (!steps[i].is_required) ++num_optional;
+    records.push_back(Application(steps[i], static_cast<int>(i), graph, options).run(context));
+  }
+  return records;
+}
+
+}  // namespace monograph::compiler

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+
+namespace monograph::compiler {
+
+struct PassOptions {
+  std::vector<std::string> disabled = {};  // names of passes, all applications of each
+  int stop_after = -1;                     // optional applications to run, to bisect; -1: all
+  std::string dump_dir = {};  // "03.fold_constants.before.txt" and ".after.txt"; empty: none
+  bool verify = true;         // after each pass that changed the graph
+};
+
+// One application of a pass, as it went.
+struct PassRecord {
+  std::string name;
+  int application = 0;  // its place in the pipeline, from 0
+  bool changed = false;
+  int nodes_before = 0, nodes_after = 0;
+  int64_t duration_ns = 0;  // the pass alone, without verification and dumps
+};
+
+// Runs the steps in order. UserError when an option names no pass (the message lists them) or the
+// dumps cannot be written. InternalError when a pass claims to have changed the graph and has not,
+// or the reverse, or leaves a graph that the verifier or the ops refuse; the message names the file
+// that holds the graph.
+std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
+                                   const PassOptions& options,
+                                   std::span<const PipelineStep> steps = pipeline());
+
+}  // namespace monograph::compiler

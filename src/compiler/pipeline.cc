@@ -1,0 +1,46 @@
+#include "compiler/pipeline.h"
+
+#include "passes/fuse/fold_bias.h"
+#include "passes/fuse/fuse.h"
+#include "passes/fuse/legalize_reductions.h"
+#include "passes/fuse/scale_before_sum.h"
+#include "passes/simplify/canonicalize.h"
+#include "passes/simplify/drop_detach.h"
+#include "passes/simplify/eliminate_dead_nodes.h"
+#include "passes/simplify/fold_constants.h"
+#include "passes/simplify/merge_equal_nodes.h"
+#include "passes/simplify/simplify_algebra.h"
+
+namespace monograph::compiler {
+namespace {
+
+constexpr PipelineStep kPipeline[] = {
+    {"drop_detach", passes::drop_detach,
+     "autodiff is done, and a detach hides what it stands between", true},
+    {"canonicalize", passes::canonicalize, "the passes below know one form of each pattern"},
+    {"fold_constants", passes::fold_constants,
+     "gradients begin with ones, expanded: the algebra looks for constants"},
+    {"simplify_algebra", passes::simplify_algebra, "operands are in order, constants visible"},
+    {"canonicalize", passes::canonicalize, "the algebra makes reshapes and swaps forms"},
+    {"fold_constants", passes::fold_constants, "the algebra moves constants next to each other"},
+    {"merge_equal_nodes", passes::merge_equal_nodes, "equal computations have equal forms now"},
+    {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
+     "later passes count users: those left behind are none"},
+    {"legalize_reductions", passes::legalize_reductions,
+     "kernels reduce the first or the last axes; views made here fuse like others", true},
+    {"scale_before_sum", passes::scale_before_sum,
+     "constants are on the right, and reductions have their final axes"},
+    {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
+    {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
+     "fold_bias leaves products; kernels take no node without users", true},
+    {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
+    {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
+};
+
+}  // namespace
+
+std::span<const PipelineStep> pipeline() {
+  return kPipeline;
+}
+
+}  // namespace monograph::compiler

@@ -1,0 +1,224 @@
+#include "diagnose/hang/hang_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "diagnose/hang/flight_recorder.h"
+#include "diagnose/hang/hang.h"
+#include "diagnose/hang/hang_text.h"
+#include "diagnose/hang/pickle.h"
+#include "diagnose/hang/ras.h"
+#include "diagnose/hang/wait_figure.h"
+#include "diagnose/source.h"
+
+namespace monograph::diagnose {
+namespace {
+
+constexpr size_t kMaxDumpBytes = size_t{512} << 20;
+
+class HangLineReader : public LineReader {
+ public:
+  void read(const Line& line) override {
+    text_.read(line.text, line.rank);
+    ras_.read(line.text);
+  }
+
+  std::unique_ptr<Facts> finish() override {
+    Progress progress = text_.finish();
+    merge_progress(progress, ras_.finish());
+    if (progress.empty() && progress.ranks_seen.empty()) return nullptr;
+    auto facts = std::make_unique<HangFacts>();
+    facts->progress = std::move(progress);
+    return facts;
+  }
+
+ private:
+  HangText text_;
+  RasText ras_;
+};
+
+// Files of one job share a folder and a name up to numbers: type_rank0.txt and type_rank1.txt.
+std::string job_of(const HangFacts& facts) {
+  std::string pattern;
+  size_t slash = facts.path.rfind('/');
+  for (size_t i = 0; i < facts.path.size(); ++i) {
+    bool in_name = slash == std::string::npos || i > slash;
+    bool is_digit = std::isdigit(static_cast<unsigned char>(facts.path[i])) != 0;
+    if (!in_name || !is_digit) {
+      pattern += facts.path[i];
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+    }
+  }
+  return pattern;
+}
+
+struct Incident {
+  std::string job;  // of its first file
+  std::vector<const HangFacts*> files;
+};
+
+bool same_calls(const RankProgress& a, const RankProgress& b) {
+  return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(),
+                    [](const Call& x, const Call& y) {
+                      return x.sequence == y.sequence && x.op == y.op &&
+                             x.created_ns == y.created_ns;
+                    });
+}
+
+enum class Fit { kNew, kDuplicate, kConflict };
+
+// Whether a file can tell of the same job as the files before it: dumps of a rank must be the same
+// dump, text of a rank from another kind of file must not tell a second story.
+Fit fit(const Incident& incident, const HangFacts& facts) {
+  Fit result = Fit::kNew;
+  for (const HangFacts* known : incident.files) {
+    if (known->kind != facts.kind) continue;
+    for (const auto& [rank, progress] : facts.progress.ranks) {
+      auto other = known->progress.ranks.find(rank);
+      if (other == known->progress.ranks.end()) continue;
+      if (facts.kind == HangFacts::Kind::kDump) {
+        if (!same_calls(progress, other->second)) return Fit::kConflict;
+        result = Fit::kDuplicate;
+      } else if (!progress.calls.empty() && !other->second.calls.empty() &&
+                 job_of(*known) != job_of(facts)) {
+        return Fit::kConflict;
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<Incident> split_incidents(const FactsList& all) {
+  std::vector<Incident> incidents;
+  for (const HangFacts* facts : facts_of<HangFacts>(all)) {
+    std::string job = job_of(*facts);
+    Incident* home = nullptr;
+    Fit how = Fit::kNew;
+    for (Incident& incident : incidents) {
+      how = fit(incident, *facts);
+      if (how == Fit::kConflict) continue;
+      home = &incident;
+      if (incident.job == job) break;
+    }
+    if (home == nullptr) {
+      incidents.push_back({job, {facts}});
+    } else if (fit(*home, *facts) != Fit::kDuplicate) {
+      home->files.push_back(facts);
+    }
+  }
+  return incidents;
+}
+
+std::string_view code_of(const Hang& hang) {
+  switch (hang.kind) {
+    case Hang::Kind::kMissing:
+      return hang.is_certain ? "hang_missing_rank" : "ranks_behind";
+    case Hang::Kind::kMismatch:
+      return "hang_mismatch";
+    case Hang::Kind::kCycle:
+      return "hang_cycle";
+    case Hang::Kind::kStall:
+      return "hang_stall";
+    case Hang::Kind::kNone:
+      break;
+  }
+  return "";
+}
+
+Finding to_finding(const Hang& hang, const Progress& progress) {
+  Finding finding;
+  finding.code = code_of(hang);
+  finding.severity = hang.is_certain ? Severity::kError : Severity::kWarning;
+  finding.what = hang.headline;
+  finding.where.ranks = hang.culprits;
+  finding.where.frame = hang.place.function;
+  finding.where.file = hang.place.file;
+  finding.where.line = static_cast<int>(hang.place.line);
+  if (hang.sequence >= 0) {
+    finding.where.collective =
+        fmt::format("{} #{} of {}", hang.op, hang.sequence, group_title(progress, hang.group));
+  }
+  finding.why = hang.reason;
+  finding.advice = hang.advice;
+  finding.evidence = hang.evidence;
+  finding.weight = 1e6;  // a stuck job comes before what makes one slow
+  return finding;
+}
+
+Table wait_table(const Hang& hang, const Progress& progress) {
+  Table table{"who waits for whom", {"rank", "in", "for rank", "which"}, {}};
+  constexpr size_t kMaxRows = 200;
+  for (const WaitEdge& edge : hang.edges) {
+    if (table.rows.size() == kMaxRows) break;
+    std::string_view why = edge.why == WaitEdge::Why::kNotEntered ? "has not entered"
+                           : edge.why == WaitEdge::Why::kNotStarted
+                               ? "entered, not started on its device"
+                               : "left no record";
+    std::string call = fmt::format("{} #{} of {}", edge.op.empty() ? "collective" : edge.op,
+                                   edge.sequence, group_title(progress, edge.group));
+    table.rows.push_back(
+        {int64_t{edge.waiter}, std::move(call), int64_t{edge.waited_on}, std::string(why)});
+  }
+  return table;
+}
+
+}  // namespace
+
+bool accepts_flight_recorder(std::string_view head, std::string_view /*path*/) {
+  return looks_like_pickle(head) || looks_like_flight_recorder_json(head);
+}
+
+std::unique_ptr<Facts> read_flight_recorder_file(Input& input) {
+  auto facts = std::make_unique<HangFacts>();
+  facts->kind = HangFacts::Kind::kDump;
+  facts->progress = read_flight_recorder(input.read_all(kMaxDumpBytes), input.path());
+  facts->rank = facts->progress.ranks.begin()->first;
+  return facts;
+}
+
+bool accepts_ras(std::string_view head, std::string_view /*path*/) {
+  return looks_like_ras_json(head);
+}
+
+std::unique_ptr<Facts> read_ras_file(Input& input) {
+  auto facts = std::make_unique<HangFacts>();
+  facts->kind = HangFacts::Kind::kRas;
+  facts->progress = read_ras_json(input.read_all(kMaxDumpBytes), input.path());
+  return facts;
+}
+
+std::unique_ptr<LineReader> make_hang_reader() {
+  return std::make_unique<HangLineReader>();
+}
+
+void conclude_hangs(const FactsList& facts, Report& report) {
+  for (const Incident& incident : split_incidents(facts)) {
+    Progress whole;
+    for (const HangFacts* file : incident.files) {
+      Progress part = file->progress;
+      // A log without rank in its lines: its name may say whose it is.
+      if (part.ranks.empty() && file->rank >= 0) part.ranks_seen.insert(file->rank);
+      merge_progress(whole, std::move(part));
+    }
+    unify_groups(whole);
+    Hang hang = find_hang(whole);
+    if (hang.kind == Hang::Kind::kNone) continue;
+    report.findings.push_back(to_finding(hang, whole));
+    Section section;
+    section.title =
+        hang.culprits.empty() ? "hang" : fmt::format("hang: {}", describe_ranks(hang.culprits));
+    section.lines.push_back(fmt::format("from {} file{}: {}", incident.files.size(),
+                                        incident.files.size() == 1 ? "" : "s", incident.job));
+    if (!hang.edges.empty()) {
+      section.figures.push_back(draw_waits(hang));
+      section.tables.push_back(wait_table(hang, whole));
+    }
+    report.sections.push_back(std::move(section));
+  }
+}
+
+}  // namespace monograph::diagnose

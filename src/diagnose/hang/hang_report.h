@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "diagnose/hang/progress.h"
+#include "diagnose/reader.h"
+
+// The hang part of the room's registry: files and lines in, one finding for each stuck job out.
+namespace monograph::diagnose {
+
+struct HangFacts : Facts {
+  enum class Kind { kDump, kText, kRas } kind = Kind::kText;
+  Progress progress;
+};
+
+bool accepts_flight_recorder(std::string_view head, std::string_view path);
+std::unique_ptr<Facts> read_flight_recorder_file(Input& input);
+
+bool accepts_ras(std::string_view head, std::string_view path);
+std::unique_ptr<Facts> read_ras_file(Input& input);
+
+std::unique_ptr<LineReader> make_hang_reader();
+
+void conclude_hangs(const FactsList& facts, Report& report);
+
+}  // namespace monograph::diagnose

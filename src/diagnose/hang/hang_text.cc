@@ -1,0 +1,448 @@
+#include "diagnose/hang/hang_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "diagnose/hang/line_scan.h"
+
+namespace monograph::diagnose {
+namespace {
+
+constexpr int kMaxRank = 1 << 24;
+constexpr size_t kMaxLine = 400;  // evidence beyond this is cut
+
+std::string shorten(std::string_view line) {
+  line = trim(line);
+  return line.size() <= kMaxLine ? std::string(line)
+                                 : std::string(line.substr(0, kMaxLine)) + " ...";
+}
+
+std::optional<int> valid_rank(std::optional<int64_t> rank) {
+  if (!rank || *rank < 0 || *rank >= kMaxRank) return std::nullopt;
+  return static_cast<int>(*rank);
+}
+
+// "[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616]": nanoseconds since the start of the year,
+// near enough to subtract; 0 if the line has none.
+int64_t glog_time(std::string_view text) {
+  size_t open = text.find('[');
+  if (open == std::string_view::npos || text.size() < open + 12) return 0;
+  std::string_view stamp = text.substr(open + 1);
+  if (std::string_view("IWEF").find(stamp[0]) == std::string_view::npos) return 0;
+  size_t space = stamp.find(' ');
+  if (space == std::string_view::npos || space < 4 || space > 5) return 0;
+  std::optional<int64_t> date = leading_integer(stamp.substr(1));
+  std::string_view clock = stamp.substr(space + 1);
+  if (!date || clock.size() < 8 || clock[2] != ':' || clock[5] != ':') return 0;
+  std::optional<int64_t> hour = leading_integer(clock);
+  std::optional<int64_t> minute = leading_integer(clock.substr(3));
+  std::optional<int64_t> second = leading_integer(clock.substr(6));
+  if (!hour || !minute || !second) return 0;
+  int64_t fraction = 0;
+  int64_t scale = 100'000'000;
+  for (size_t i = 9; i < clock.size() && clock[8] == '.' && scale > 0; ++i, scale /= 10) {
+    if (std::isdigit(static_cast<unsigned char>(clock[i])) == 0) break;
+    fraction += (clock[i] - '0') * scale;
+  }
+  int64_t day = *date / 100 * 31 + *date % 100;
+  return (((day * 24 + *hour) * 60 + *minute) * 60 + *second) * 1'000'000'000 + fraction;
+}
+
+struct Prefix {
+  std::string group;  // empty if the line names none
+  std::string description;
+  std::optional<int> rank;  // inside the group
+};
+
+// "[Rank 2]", "[PG 3 Rank 4]", "[PG ID 0 PG GUID 0(default_pg) Rank 1]".
+Prefix read_prefix(std::string_view text) {
+  Prefix prefix;
+  size_t open = text.find("[PG ");
+  if (open == std::string_view::npos) open = text.find("[Rank ");
+  if (open == std::string_view::npos) return prefix;
+  std::string_view inside = before(text.substr(open + 1), "]");
+  prefix.rank = valid_rank(integer_after(inside, "Rank "));
+  std::string_view id = before(inside, " Rank ");
+  if (auto guid = after(id, "PG GUID ")) {
+    prefix.group = before(*guid, "(");
+    if (auto described = after(*guid, "(")) prefix.description = before(*described, ")");
+  } else if (auto plain = after(id, "PG ID ")) {
+    prefix.group = *plain;
+  } else if (auto old = after(id, "PG ")) {
+    prefix.group = *old;
+  }
+  return prefix;
+}
+
+// The fields of WorkNCCL(...) and CollectiveFingerPrint(...): NAME=VALUE up to a comma outside
+// brackets.
+std::string_view field(std::string_view text, std::string_view name) {
+  std::optional<std::string_view> rest = after(text, name);
+  if (!rest) return {};
+  int depth = 0;
+  for (size_t i = 0; i < rest->size(); ++i) {
+    char c = (*rest)[i];
+    if (c == '[' || c == '(') ++depth;
+    if ((c == ']' || c == ')') && --depth < 0) return rest->substr(0, i);
+    if (c == ',' && depth == 0) return rest->substr(0, i);
+  }
+  return *rest;
+}
+
+// Of "[4096, 5120]"; -1 if there is no shape.
+int64_t count_elements(std::string_view shape) {
+  if (shape.empty()) return -1;
+  uint64_t count = 1;
+  for (int extent : leading_ranks(shape.substr(1))) count *= static_cast<uint64_t>(extent);
+  return static_cast<int64_t>(count);
+}
+
+void read_fingerprint(std::string_view text, Call& call) {
+  call.op = plain_op(field(text, "OpType="));
+  call.sequence = leading_integer(field(text, "SequenceNumber=")).value_or(-1);
+  call.shape_in = trim(field(text, "TensorShape="));
+  call.dtype = trim(before(field(text, "TensorDtypes="), " "));
+  call.num_elements_in = count_elements(call.shape_in);
+}
+
+}  // namespace
+
+class HangText::Impl {
+ public:
+  void read(std::string_view text, int rank) {
+    if (rank >= 0 && rank < kMaxRank) {
+      progress_.ranks_seen.insert(rank);
+      read_traceback(text, rank);
+    }
+    if (has(text, "Watchdog caught collective operation timeout")) return on_watchdog(text, rank);
+    if (has(text, "last enqueued")) return on_status(text, rank);
+    if (has(text, "CollectiveFingerPrint(")) return on_fingerprint(text, rank);
+    if (has(text, "monitoredBarrier")) return on_barrier(text, rank);
+    if (has(text, "collective #") || has(text, "lagging ranks") || is_snapshot(text))
+      return on_desync(text);
+    snapshot_sequence_ = -1;
+    if (has(text, "watchdog got stuck")) return on_stuck_watchdog(text, rank);
+    if (has(text, "dump signal due to a collective timeout from")) return note(text);
+    if (has(text, "Timed out waiting") && has(text, "ms for")) return on_gloo_timeout(text, rank);
+    if (has(text, "Connection closed by peer") && has(text, "gloo"))
+      return on_gloo_timeout(text, rank);
+    read_torchrun(text);
+  }
+
+  Progress finish() {
+    for (auto& [rank, calls] : unplaced_) {
+      for (Call& call : calls) add_call(rank, default_group(), std::move(call));
+    }
+    if (!is_multi_group_) add_calls(fingerprints_);
+    add_calls(stated_);
+    add_gloo_waits();
+    for (auto& [rank, frames] : failed_in_) {
+      auto record = progress_.ranks.find(rank);
+      if (record == progress_.ranks.end() || record->second.calls.empty()) continue;
+      record->second.calls.back().frames = std::move(frames);
+    }
+    return std::move(progress_);
+  }
+
+ private:
+  std::string group_named(std::string_view name, std::string_view description) {
+    std::string key = group_key(name, {});
+    Group& group = progress_.groups[key];
+    group.name = name;
+    if (!description.empty()) group.description = description;
+    if (name == "0" && group.description.empty()) group.description = "default_pg";
+    return key;
+  }
+
+  std::string default_group() { return group_named("0", "default_pg"); }
+
+  void add_call(int rank, const std::string& group, Call call) {
+    call.group = group;
+    progress_.ranks_seen.insert(rank);
+    std::vector<Call>& calls = progress_.ranks[rank].calls;
+    for (const Call& known : calls) {
+      if (known.group == call.group && known.sequence == call.sequence && known.op == call.op)
+        return;
+    }
+    calls.push_back(std::move(call));
+  }
+
+  void note(std::string_view text) { claim(Claim::Kind::kNote, {}, "", text); }
+
+  void claim(Claim::Kind kind, std::vector<int> ranks, std::string sentence,
+             std::string_view line) {
+    if (progress_.claims.size() >= 1000) return;  // a log may repeat itself for days
+    progress_.claims.push_back(
+        {kind, default_group(), std::move(ranks), std::move(sentence), shorten(line)});
+  }
+
+  void on_watchdog(std::string_view text, int rank) {
+    std::optional<std::string_view> work = after(text, "WorkNCCL(");
+    Prefix prefix = read_prefix(text);
+    int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
+    if (!work || who < 0) return;
+    Call call;
+    call.sequence = leading_integer(field(*work, "SeqNum=")).value_or(-1);
+    call.op = plain_op(field(*work, "OpType="));
+    auto count = [&](std::string_view name) {
+      std::string_view digits = trim(field(*work, name));
+      return leading_integer(digits).value_or(-1);  // 2^64-1, of a batch, does not fit
+    };
+    call.num_elements_in = count("NumelIn=");
+    call.num_elements_out = count("NumelOut=");
+    call.shape_in = trim(field(*work, "TensorShape="));
+    if (call.num_elements_in < 0) call.num_elements_in = count_elements(call.shape_in);
+    call.timeout_ms = count("Timeout(ms)=");
+    call.ran_ms = integer_after(text, "ran for ").value_or(-1);
+    call.pending = call.timed_out = true;
+    if (!prefix.group.empty()) {
+      add_call(who, group_named(prefix.group, prefix.description), std::move(call));
+    } else {
+      unplaced_[who].push_back(std::move(call));
+    }
+    if (watchdog_ranks_.insert(who).second && watchdog_ranks_.size() <= 2) note(text);
+  }
+
+  // "... at work: 1580, last enqueued NCCL work: 1582, last completed NCCL work: 1579."
+  void on_status(std::string_view text, int rank) {
+    Prefix prefix = read_prefix(text);
+    int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
+    std::string_view status = text.substr(text.find("last enqueued"));
+    std::optional<int64_t> enqueued = integer_after(status, "work: ");
+    std::optional<std::string_view> completed_part = after(status, "last completed");
+    if (who < 0 || !enqueued || !completed_part) return;
+    std::optional<int64_t> completed = integer_after(*completed_part, "work: ");
+    if (!completed) return;
+    std::string group = group_named(prefix.group.empty() ? "0" : prefix.group, prefix.description);
+    GroupStatus& known = progress_.ranks[who].groups[group];
+    known.enqueued = std::max(known.enqueued, *enqueued);
+    known.completed = std::max(known.completed, *completed);
+    if (auto started = after(status, "last started")) {
+      known.started = integer_after(*started, "work: ").value_or(known.started);
+    }
+    std::string_view head = text.substr(0, text.find("last enqueued"));
+    std::optional<int64_t> at = integer_after(head, "work sequence id: ");
+    if (!at) at = integer_after(head, "work: ");
+    place_watchdog_calls(who, group, at);
+  }
+
+  // The time-out line names the work but not its group; the status line that follows names both.
+  void place_watchdog_calls(int rank, const std::string& group, std::optional<int64_t> sequence) {
+    std::vector<Call>& calls = unplaced_[rank];
+    for (auto call = calls.begin(); call != calls.end(); ++call) {
+      if (sequence && call->sequence >= 0 && call->sequence != *sequence) continue;
+      add_call(rank, group, std::move(*call));
+      calls.erase(call);
+      return;
+    }
+  }
+
+  void on_fingerprint(std::string_view text, int rank) {
+    if (auto mismatch = after(text, "Detected mismatch between collectives on ranks.")) {
+      return on_mismatch(text, *mismatch);
+    }
+    Prefix prefix = read_prefix(text);
+    if (prefix.rank && rank >= 0 && *prefix.rank != rank) is_multi_group_ = true;
+    int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
+    if (who < 0) return;
+    Call call;
+    read_fingerprint(*after(text, "CollectiveFingerPrint("), call);
+    call.created_ns = glog_time(text);
+    if (has(text, "encountered error running collective")) {
+      note(text);
+      return;
+    }
+    if (!has(text, "Running collective") || call.sequence < 0) return;
+    // Each group counts on its own, and the line does not say which group it is.
+    auto [known, is_new] = fingerprints_[who].try_emplace(call.sequence, call);
+    if (!is_new) is_multi_group_ = true;
+  }
+
+  void on_mismatch(std::string_view line, std::string_view text) {
+    std::vector<int> ranks;
+    std::string_view rest = text;
+    for (int side = 0; side < 2; ++side) {
+      std::optional<std::string_view> found = after(rest, "Rank ");
+      if (!found) break;
+      std::optional<int> rank = valid_rank(leading_integer(*found));
+      std::optional<std::string_view> print = after(*found, "CollectiveFingerPrint(");
+      if (!rank || !print) break;
+      Call call;
+      read_fingerprint(before(*print, ", but Rank "), call);
+      ranks.push_back(*rank);
+      // A number is needed to put the two side by side; before 2.0 there was none.
+      if (call.sequence < 0) call.sequence = 0;
+      call.pending = true;
+      stated_[*rank].try_emplace(call.sequence, std::move(call));
+      rest = *print;
+    }
+    if (ranks.size() == 2)
+      claim(Claim::Kind::kMismatch, std::move(ranks), "called different collectives", line);
+  }
+
+  void on_barrier(std::string_view text, int rank) {
+    size_t failed = text.find(" failed to pass monitoredBarrier");
+    if (failed == std::string_view::npos) {
+      if (has(text, "timed out in monitoredBarrier") || has(text, "reached monitoredBarrier"))
+        note(text);
+      return;
+    }
+    std::string_view head = text.substr(0, failed);
+    size_t mark = head.rfind("Rank");
+    if (mark == std::string_view::npos) return;
+    head.remove_prefix(mark + 4);
+    if (head.starts_with("s")) head.remove_prefix(1);
+    std::vector<int> late = leading_ranks(trim(head));
+    std::optional<int64_t> limit = integer_after(text, "monitoredBarrier in ");
+    if (late.empty()) return;
+    std::string sentence = limit ? fmt::format("did not reach the barrier within {} ms", *limit)
+                                 : "did not reach the barrier in time";
+    claim(Claim::Kind::kDidNotEnter, std::move(late), std::move(sentence), text);
+    if (rank >= 0) progress_.ranks[rank];
+  }
+
+  static bool is_snapshot(std::string_view text) {
+    return has(text, "] started ") || has(text, "] finished ") || has(text, " started ranks:") ||
+           has(text, " finished ranks:");
+  }
+
+  void on_desync(std::string_view text) {
+    std::string_view line = trim(text);
+    if (auto heading = after(line, "#");
+        heading && (has(line, "started ranks:") || has(line, "finished ranks:"))) {
+      snapshot_sequence_ = leading_integer(*heading).value_or(-1);
+      return;
+    }
+    size_t open = line.rfind('[');
+    if (open == std::string_view::npos) return;
+    std::vector<int> ranks = leading_ranks(line.substr(open + 1));
+    if (has(line, "are the lagging ranks")) {
+      claim(Claim::Kind::kDidNotEnter, std::move(ranks), "never joined any collective", line);
+    } else if (has(line, "but didn't join collective #")) {
+      claim(Claim::Kind::kDidNotEnter, std::move(ranks), "did not join the collective", line);
+    } else if (has(line, "joined but didn't finish collective #")) {
+      note(line);
+    } else if (snapshot_sequence_ > 0) {
+      bool finished = has(line, "] finished ");
+      std::optional<std::string_view> op = after(line, finished ? "] finished " : "] started ");
+      if (!op) return;
+      for (int rank : ranks) {
+        Call call;
+        call.op = plain_op(*op);
+        call.sequence = snapshot_sequence_;
+        call.state = finished ? CallState::kCompleted : CallState::kStarted;
+        call.pending = !finished;
+        add_call(rank, default_group(), std::move(call));
+      }
+    }
+  }
+
+  void on_stuck_watchdog(std::string_view text, int rank) {
+    Prefix prefix = read_prefix(text);
+    int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
+    if (who < 0) return;
+    claim(Claim::Kind::kUnreachable, {who},
+          "has a stuck watchdog thread: a CUDA or NCCL call hangs, or another thread holds the GIL "
+          "in one",
+          text);
+  }
+
+  void on_gloo_timeout(std::string_view text, int rank) {
+    if (rank < 0) return;
+    gloo_waiters_.insert(rank);
+    if (gloo_waiters_.size() <= 2) note(text);
+  }
+
+  // The ranks whose transfer timed out waited for one that said nothing of the kind.
+  void add_gloo_waits() {
+    bool known = !progress_.ranks.empty() ||
+                 std::any_of(progress_.claims.begin(), progress_.claims.end(),
+                             [](const Claim& c) { return c.kind != Claim::Kind::kNote; });
+    if (known || gloo_waiters_.empty()) return;
+    for (int rank : gloo_waiters_) {
+      Call call;
+      call.op = "gloo transfer";
+      call.sequence = 1;
+      call.pending = call.timed_out = true;
+      add_call(rank, default_group(), std::move(call));
+    }
+  }
+
+  void add_calls(std::map<int, std::map<int64_t, Call>>& by_rank) {
+    for (auto& [rank, calls] : by_rank) {
+      for (auto& [sequence, call] : calls) add_call(rank, default_group(), std::move(call));
+    }
+  }
+
+  // The Python traceback of a failed collective says where the rank called it.
+  void read_traceback(std::string_view text, int rank) {
+    if (text.starts_with("Traceback (most recent call last)")) {
+      tracebacks_[rank].clear();
+    } else if (auto file = after(text, "  File \""); file && has(*file, "\", line ")) {
+      std::vector<StackFrame>& frames = tracebacks_[rank];
+      if (frames.size() >= 256) return;
+      std::optional<std::string_view> function = after(*file, ", in ");
+      frames.insert(frames.begin(),
+                    {std::string(function.value_or("")), std::string(before(*file, "\"")),
+                     integer_after(*file, "\", line ").value_or(0)});
+    } else if (has(text, "Error: ") &&
+               (has(text, "ollective") || has(text, "onitoredBarrier") || has(text, "gloo"))) {
+      if (!tracebacks_[rank].empty()) failed_in_[rank] = std::move(tracebacks_[rank]);
+      tracebacks_[rank].clear();
+    }
+  }
+
+  // "Root Cause (first observed failure):" and below it "rank      : 2 (local_rank: 2)", "exitcode
+  // : -9".
+  void read_torchrun(std::string_view text) {
+    if (has(text, "Root Cause (first observed failure)")) {
+      in_root_cause_ = true;
+      root_cause_rank_ = -1;
+      return;
+    }
+    if (!in_root_cause_) return;
+    std::string_view line = trim(text);
+    if (line.starts_with("rank") && has(line, ":")) {
+      root_cause_rank_ = valid_rank(integer_after(line, ":")).value_or(-1);
+    } else if (line.starts_with("exitcode") && root_cause_rank_ >= 0) {
+      int64_t code = integer_after(line, ":").value_or(0);
+      // -6 is the watchdog's own abort.
+      if (code == -9 || code == -11 || code == -7 || code == -4) {
+        claim(Claim::Kind::kUnreachable, {root_cause_rank_},
+              code == -9 ? "was killed (SIGKILL, often for lack of memory)"
+                         : fmt::format("crashed with signal {}", -code),
+              text);
+      }
+      in_root_cause_ = false;
+    }
+  }
+
+  Progress progress_;
+  std::map<int, std::vector<Call>> unplaced_;  // watchdog calls whose group is not known yet
+  std::map<int, std::map<int64_t, Call>> fingerprints_;  // "Running collective"
+  std::map<int, std::map<int64_t, Call>> stated_;        // from mismatch messages
+  std::map<int, std::vector<StackFrame>>
+      tracebacks_;  // of the exception being read, innermost first
+  std::map<int, std::vector<StackFrame>> failed_in_;
+  std::set<int> watchdog_ranks_;
+  std::set<int> gloo_waiters_;
+  bool is_multi_group_ = false;
+  int64_t snapshot_sequence_ = -1;
+  bool in_root_cause_ = false;
+  int root_cause_rank_ = -1;
+};
+
+HangText::HangText() : impl_(std::make_unique<Impl>()) {}
+HangText::~HangText() = default;
+void HangText::read(std::string_view text, int rank) {
+  impl_->read(text, rank);
+}
+Progress HangText::finish() {
+  return impl_->finish();
+}
+
+}  // namespace monograph::diagnose
