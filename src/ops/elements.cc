@@ -39,6 +39,18 @@ std::vector<T> read_elements(const ir::Literal& literal) {
 }
 
 template <typename T>
+std::vector<T> read_broadcast(const ir::Literal& literal, const ir::Shape& shape) {
+  const std::vector<T> elements = read_elements<T>(literal);
+  if (literal.type().shape == shape) return elements;
+  std::vector<T> spread;
+  spread.reserve(shape.num_elements());
+  for (int64_t position : broadcast_positions(literal.type().shape, shape)) {
+    spread.push_back(elements[position]);
+  }
+  return spread;
+}
+
+template <typename T>
 void write_elements(const std::vector<T>& elements, ir::Literal& literal) {
   check(static_cast<int64_t>(elements.size()) == literal.num_elements(), "{} elements for {}",
         elements.size(), literal.type().str());
@@ -59,6 +71,8 @@ void write_elements(const std::vector<T>& elements, ir::Literal& literal) {
 
 template std::vector<double> read_elements<double>(const ir::Literal&);
 template std::vector<int64_t> read_elements<int64_t>(const ir::Literal&);
+template std::vector<double> read_broadcast<double>(const ir::Literal&, const ir::Shape&);
+template std::vector<int64_t> read_broadcast<int64_t>(const ir::Literal&, const ir::Shape&);
 template void write_elements(const std::vector<double>&, ir::Literal&);
 template void write_elements(const std::vector<int64_t>&, ir::Literal&);
 

@@ -13,6 +13,10 @@ namespace monograph::ops {
 template <typename T>
 std::vector<T> read_elements(const ir::Literal& literal);
 
+// The same, broadcast to `shape`.
+template <typename T>
+std::vector<T> read_broadcast(const ir::Literal& literal, const ir::Shape& shape);
+
 // Stores all elements, rounded to the literal's dtype.
 template <typename T>
 void write_elements(const std::vector<T>& elements, ir::Literal& literal);

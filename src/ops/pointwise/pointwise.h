@@ -54,14 +54,10 @@ void reference_unary(Literals operands, std::span<ir::Literal> results, Function
 template <typename T, typename Function>
 void apply_binary(Literals operands, std::span<ir::Literal> results, Function function) {
   const ir::Shape& shape = results[0].type().shape;
-  const std::vector<T> a = read_elements<T>(*operands[0]);
-  const std::vector<T> b = read_elements<T>(*operands[1]);
-  const auto a_positions = broadcast_positions(operands[0]->type().shape, shape);
-  const auto b_positions = broadcast_positions(operands[1]->type().shape, shape);
-  std::vector<T> y(a_positions.size());
-  for (size_t i = 0; i < y.size(); ++i) {
-    y[i] = static_cast<T>(function(a[a_positions[i]], b[b_positions[i]]));
-  }
+  const std::vector<T> a = read_broadcast<T>(*operands[0], shape);
+  const std::vector<T> b = read_broadcast<T>(*operands[1], shape);
+  std::vector<T> y(a.size());
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(function(a[i], b[i]));
   write_elements(y, results[0]);
 }
 

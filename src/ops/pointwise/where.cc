@@ -20,15 +20,11 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
 template <typename T>
 void choose(Literals operands, ir::Literal& result) {
   const ir::Shape& shape = result.type().shape;
-  const std::vector<int64_t> flags = read_elements<int64_t>(*operands[0]);
-  const std::vector<T> a = read_elements<T>(*operands[1]), b = read_elements<T>(*operands[2]);
-  const auto flag_positions = broadcast_positions(operands[0]->type().shape, shape);
-  const auto a_positions = broadcast_positions(operands[1]->type().shape, shape);
-  const auto b_positions = broadcast_positions(operands[2]->type().shape, shape);
-  std::vector<T> chosen(flag_positions.size());
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    chosen[i] = flags[flag_positions[i]] ? a[a_positions[i]] : b[b_positions[i]];
-  }
+  const std::vector<int64_t> flags = read_broadcast<int64_t>(*operands[0], shape);
+  const std::vector<T> a = read_broadcast<T>(*operands[1], shape);
+  const std::vector<T> b = read_broadcast<T>(*operands[2], shape);
+  std::vector<T> chosen(flags.size());
+  for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = flags[i] ? a[i] : b[i];
   write_elements(chosen, result);
 }
 
