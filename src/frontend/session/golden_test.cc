@@ -1,0 +1,213 @@
+// Whole training runs against those that PyTorch did (bench/golden/make_golden.py).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "frontend/session/monograph.h"
+
+namespace monograph::session {
+namespace {
+
+using nlohmann::json;
+
+const std::string kFolder = std::string(MONOGRAPH_SOURCE_DIR) + "/tests/golden/";
+
+json read_golden(const std::string& name) {
+  std::ifstream file(kFolder + name + ".json");
+  if (!file) throw std::runtime_error("cannot read " + kFolder + name + ".json");
+  return json::parse(file);
+}
+
+// Weights and batches as bench/golden/deterministic.py makes them.
+uint32_t mix(uint32_t index, uint32_t stream) {
+  uint32_t x = ((index + 1) * 0x9E3779B9u) ^ ((stream + 1) * 0x85EBCA6Bu);
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+ir::Literal golden_parameter(const std::string& name, const ir::Shape& shape, uint32_t number) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < shape.num_elements(); ++i) {
+    const auto u = static_cast<float>(mix(static_cast<uint32_t>(i), number) >> 8);
+    const float centred = u * 0x1p-23f - 1.0f;
+    if (shape.rank() >= 2) {
+      values.push_back(centred * 0.035f);
+    } else if (name.ends_with("bias")) {
+      values.push_back(centred * 0.02f);
+    } else {
+      const float scaled = centred * 0.1f;
+      values.push_back(1.0f + scaled);
+    }
+  }
+  return ir::Literal::from_f32(shape, values);
+}
+
+double norm_of(const ir::Literal& literal) {
+  double total = 0;
+  for (int64_t i = 0; i < literal.num_elements(); ++i) total += literal.get(i) * literal.get(i);
+  return std::sqrt(total);
+}
+
+class Golden {
+ public:
+  Golden(const std::string& name, nn::Module& model)
+      : run(read_golden(name)), session({.seed = 1}), optimizer_(model.parameters(), adamw()) {
+    std::ifstream text(kFolder + "text.txt", std::ios::binary);
+    text_.assign(std::istreambuf_iterator<char>(text), {});
+    uint32_t number = 0;
+    for (const json& each : run["parameters"]) {
+      const ir::Shape shape(each["shape"].get<std::vector<int64_t>>());
+      const trace::Parameter parameter = model.parameter(each["name"].get<std::string>());
+      EXPECT_EQ(parameter.shape(), shape);
+      session.set_state(parameter.name(), golden_parameter(parameter.name(), shape, number++));
+      names_.push_back(parameter.name());
+    }
+    EXPECT_EQ(names_.size(), model.parameters().size());
+  }
+
+  std::vector<ir::Literal> batch(int step) const {
+    const auto rows = run["config"]["batch_size"].get<int64_t>();
+    const auto window = run["config"]["block_size"].get<int64_t>();
+    const bool is_gpt = run["config"]["model"] == "gpt2";
+    std::vector<int64_t> x, y;
+    for (int64_t row = step * rows; row < (step + 1) * rows; ++row) {
+      const size_t start = mix(static_cast<uint32_t>(row), 999) % (text_.size() - window - 1);
+      for (int64_t i = 0; i < window; ++i) {
+        x.push_back(static_cast<uint8_t>(text_[start + i]));
+        if (is_gpt) y.push_back(static_cast<uint8_t>(text_[start + i + 1]));
+      }
+      if (!is_gpt) y.push_back(static_cast<uint8_t>(text_[start + window]));
+    }
+    return {ir::Literal::from_i64({rows, window}, x),
+            ir::Literal::from_i64(is_gpt ? ir::Shape{rows, window} : ir::Shape{rows}, y)};
+  }
+
+  // Trains and compares losses, gradient norms, rates and parameter norms.
+  template <typename Model>
+  void train(const Model& model, int num_steps, double tolerance, const std::string& backend) {
+    Compiled step = session.compile(
+        [&](const Tensor& x, const Tensor& y) {
+          const Tensor loss = model.loss(x, y);
+          const optim::Metrics metrics = optimizer_.step(loss.backward());
+          return Outputs{{"loss", loss},
+                         {"gradient_norm", metrics.gradient_norm},
+                         {"learning_rate", metrics.learning_rate}};
+        },
+        {.backend = backend});
+    for (int i = 0; i < num_steps; ++i) {
+      const Results results = step(batch(i));
+      const auto near = [&](double got, const json& expected) {
+        EXPECT_NEAR(got, expected.get<double>(), tolerance * expected.get<double>())
+            << "step " << i;
+      };
+      near(results.loss(), run["losses"][i]);
+      near(results.scalar("gradient_norm"), run["gradient_norms"][i]);
+      near(results.scalar("learning_rate"), run["learning_rates"][i]);
+      compare_parameters(i + 1, tolerance);
+    }
+    EXPECT_EQ(step.num_signatures(), 1);
+  }
+
+  // The gradients of the first step.
+  template <typename Model>
+  void compare_gradients(const Model& model, double tolerance) {
+    Compiled gradients = session.compile([&](const Tensor& x, const Tensor& y) {
+      const Tensor loss = model.loss(x, y);
+      const trace::Gradients all = loss.backward();
+      Outputs outputs{{"loss", loss}};
+      for (const std::string& name : names_) outputs.emplace_back(name, all[model.parameter(name)]);
+      return outputs;
+    });
+    const Results results = gradients(batch(0));
+    for (const std::string& name : names_) {
+      const double expected = run["parameter_gradient_norms"][name].get<double>();
+      EXPECT_NEAR(norm_of(results[name]), expected, tolerance * expected) << name;
+    }
+  }
+
+  // The first rows of logits of the first batch, before training.
+  template <typename Model>
+  void compare_logits(const Model& model, double tolerance) {
+    Compiled forward = session.compile([&](const Tensor& x) { return model(x); });
+    const ir::Literal logits = forward(batch(0)[0]).values[0];
+    int64_t i = 0;
+    for (const json& row : run["logits"]) {
+      for (const json& each : row) EXPECT_NEAR(logits.get(i++), each.get<double>(), tolerance);
+    }
+    EXPECT_GT(i, 0);
+  }
+
+  json run;
+  Session session;
+
+ private:
+  optim::AdamWConfig adamw() const {
+    const json& o = run["optimizer"];
+    return {.learning_rate = optim::Schedule::cosine(o["learning_rate"], o["min_learning_rate"],
+                                                     o["warmup_steps"], o["total_steps"]),
+            .beta1 = o["betas"][0],
+            .beta2 = o["betas"][1],
+            .epsilon = o["eps"],
+            .weight_decay = o["weight_decay"],
+            .max_norm = o["clip_grad_norm"]};
+  }
+
+  void compare_parameters(int num_steps, double tolerance) {
+    const std::string key = "after_" + std::to_string(num_steps) + "_steps";
+    if (!run["parameter_norms"].contains(key)) return;
+    for (const auto& [name, expected] : run["parameter_norms"][key].items()) {
+      EXPECT_NEAR(norm_of(session.state(name)), expected.get<double>(),
+                  tolerance * expected.get<double>())
+          << name << " " << key;
+    }
+  }
+
+  std::string text_;
+  optim::AdamW optimizer_;
+  std::vector<std::string> names_;
+};
+
+nn::GPTConfig gpt_config(const std::string& name) {
+  const json config = read_golden(name)["config"];
+  return {.vocab_size = config["vocab_size"],
+          .block_size = config["block_size"],
+          .n_layer = config["n_layer"],
+          .n_head = config["n_head"],
+          .n_embd = config["n_embd"]};
+}
+
+TEST(GoldenTest, GeneratorAgrees) {
+  const json generator = read_golden("gpt_tiny")["generator"];
+  EXPECT_EQ(mix(0, 0), generator["mix_0_0"].get<uint32_t>());
+  EXPECT_EQ(mix(12345, 7), generator["mix_12345_7"].get<uint32_t>());
+}
+
+TEST(GoldenTest, TinyGptForwardAndGradients) {
+  nn::GPT model(gpt_config("gpt_tiny"));
+  Golden golden("gpt_tiny", model);
+  golden.compare_logits(model, 1e-5);
+  golden.compare_gradients(model, 1e-4);
+}
+
+TEST(GoldenTest, TinyGptTrainsInterpreted) {
+  nn::GPT model(gpt_config("gpt_tiny"));
+  Golden golden("gpt_tiny", model);
+  golden.train(model, 10, 1e-4, "interpret");
+}
+
+TEST(GoldenTest, MlpTrainsInterpreted) {
+  nn::MLP model({});
+  Golden golden("mlp", model);
+  golden.compare_logits(model, 1e-5);
+  golden.compare_gradients(model, 1e-4);
+  golden.train(model, 3, 1e-4, "interpret");
+}
+
+}  // namespace
+}  // namespace monograph::session

@@ -1,0 +1,69 @@
+#include "frontend/session/options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace monograph::session {
+namespace {
+
+const std::vector<std::string_view> kNames = {"backend", "disable_pass", "dump_dir", "fullgraph",
+                                              "mode",    "stop_after",   "verify"};
+
+void check_value(std::string_view name, std::string_view value,
+                 const std::vector<std::string_view>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  throw_user_error("option {}='{}': use one of {}", name, value, fmt::join(allowed, ", "));
+}
+
+bool parse_bool(std::string_view name, std::string_view value) {
+  check_value(name, value, {"true", "false"});
+  return value == "true";
+}
+
+int64_t parse_count(std::string_view name, std::string_view value) {
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc() || end != value.data() + value.size() || count < -1) {
+    throw_user_error("option {}='{}': use a number of passes, or -1 for all", name, value);
+  }
+  return count;
+}
+
+}  // namespace
+
+void set_option(CompileOptions& options, std::string_view name, std::string_view value) {
+  if (name == "backend") {
+    options.backend = value;
+  } else if (name == "mode") {
+    options.mode = value;
+  } else if (name == "fullgraph") {
+    options.fullgraph = parse_bool(name, value);
+  } else if (name == "verify") {
+    options.verify = value;
+  } else if (name == "disable_pass") {
+    options.disabled_passes.emplace_back(value);
+  } else if (name == "stop_after") {
+    options.stop_after = parse_count(name, value);
+  } else if (name == "dump_dir") {
+    options.dump_dir = value;
+  } else {
+    throw_user_error("unknown option '{}': use one of {}", name, fmt::join(kNames, ", "));
+  }
+  check_options(options);
+}
+
+void check_options(const CompileOptions& options) {
+  check_value("backend", options.backend, {"cpu", "interpret", "null"});
+  check_value("mode", options.mode, {"default"});
+  check_value("verify", options.verify, {"off", "warn", "fatal"});
+  if (options.stop_after < -1) {
+    throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
+                     options.stop_after);
+  }
+}
+
+}  // namespace monograph::session

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace monograph::session {
+
+// How a function is compiled.
+struct CompileOptions {
+  std::string backend = "interpret";  // cpu, interpret (op by op, the oracle), null (never runs)
+  std::string mode = "default";
+  bool fullgraph = false;        // there are no graph breaks yet: every trace is one graph
+  std::string verify = "fatal";  // off, warn (on stderr), fatal
+  std::vector<std::string> disabled_passes = {};
+  int64_t stop_after = -1;                    // passes that may change the graph; -1: all
+  std::string dump_dir = {};                  // the graph before and after each pass, as text files
+  std::vector<std::string> input_names = {};  // default: input0, input1, ...
+};
+
+// Sets an option by its name and text. UserError names the valid options or values.
+void set_option(CompileOptions& options, std::string_view name, std::string_view value);
+// UserError names the valid values of the option that is wrong.
+void check_options(const CompileOptions& options);
+
+}  // namespace monograph::session

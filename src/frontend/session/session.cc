@@ -1,0 +1,180 @@
+#include "frontend/session/session.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "analysis/validate_ops.h"
+#include "base/error.h"
+#include "frontend/session/executable.h"
+#include "frontend/session/state_store.h"
+#include "ir/verifier.h"
+
+namespace monograph::session {
+
+struct Compiled::Variant {
+  std::vector<ir::TensorType> inputs;
+  std::vector<trace::Trace::Switch> switches;
+  std::unique_ptr<ir::Graph> graph;
+  std::vector<std::string> unused_parameters;
+  StateStore::Residence residence;
+
+  bool serves(const std::vector<ir::TensorType>& types) const {
+    return types == inputs && std::all_of(switches.begin(), switches.end(), [](const auto& each) {
+             return *each.flag == each.value;
+           });
+  }
+};
+
+struct Compiled::Data {
+  TracedFunction function;
+  CompileOptions options;
+  std::shared_ptr<StateStore> states;
+  std::vector<std::unique_ptr<Variant>> variants;  // by signature
+  Variant* last = nullptr;
+};
+
+namespace {
+
+void verify(const ir::Graph& graph, const std::string& mode) {
+  if (mode == "off") return;
+  std::vector<ir::Violation> violations = ir::verify(graph, {.dead_nodes = true});
+  for (ir::Violation& each : analysis::validate_ops(graph)) violations.push_back(std::move(each));
+  if (violations.empty()) return;
+  const std::string text = ir::to_text(violations);
+  if (mode == "fatal") throw_internal_error("the traced graph is not valid:\n{}", text);
+  fmt::print(stderr, "warning: the traced graph is not valid:\n{}", text);
+}
+
+std::vector<ir::TensorType> types_of(const std::vector<ir::Literal>& literals) {
+  std::vector<ir::TensorType> types;
+  for (const ir::Literal& literal : literals) types.push_back(literal.type());
+  return types;
+}
+
+std::string input_name(const CompileOptions& options, size_t index) {
+  return index < options.input_names.size() ? options.input_names[index]
+                                            : fmt::format("input{}", index);
+}
+
+}  // namespace
+
+const ir::Literal& Results::operator[](std::string_view name) const {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return values[i];
+  }
+  throw_user_error("no output '{}': the function returns {}", name, fmt::join(names, ", "));
+}
+
+double Results::scalar(std::string_view name) const {
+  const ir::Literal& value = (*this)[name];
+  if (value.num_elements() != 1) {
+    throw_user_error("output '{}' is {}, no scalar", name, value.type().str());
+  }
+  return value.get(0);
+}
+
+trace::Outputs outputs_of(trace::Tensor loss) {
+  return {{"loss", std::move(loss)}};
+}
+trace::Outputs outputs_of(trace::Outputs outputs) {
+  return outputs;
+}
+
+std::unique_ptr<Compiled::Variant> Compiled::trace(
+    const std::vector<ir::TensorType>& inputs) const {
+  const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
+  std::vector<trace::Tensor> tensors;
+  for (const ir::TensorType& type : inputs) {
+    tensors.push_back(traced->input(input_name(data_->options, tensors.size()), type));
+  }
+  const trace::Outputs outputs = data_->function.call(tensors);
+  auto variant = std::make_unique<Variant>();
+  variant->inputs = inputs;
+  variant->graph = traced->finish(outputs);
+  variant->switches = traced->switches();
+  variant->unused_parameters = traced->unused_parameters();
+  verify(*variant->graph, data_->options.verify);
+  StateStore::Residence& residence = variant->residence;
+  for (const auto& known : traced->states()) {
+    data_->states->declare(known.state);
+    residence.states.push_back(known.state.name());
+  }
+  for (const ir::Graph::Update& update : variant->graph->updates()) {
+    residence.updated.push_back(update.state->name());
+  }
+  residence.executable = make_executable(*variant->graph, data_->options);
+  return variant;
+}
+
+Compiled::Variant& Compiled::variant(const std::vector<ir::TensorType>& inputs) {
+  if (static_cast<int>(inputs.size()) != data_->function.arity) {
+    throw_user_error("the compiled function takes {} tensors, {} were given", data_->function.arity,
+                     inputs.size());
+  }
+  for (const auto& known : data_->variants) {
+    if (known->serves(inputs)) return *(data_->last = known.get());
+  }
+  data_->variants.push_back(trace(inputs));
+  return *(data_->last = data_->variants.back().get());
+}
+
+Results Compiled::operator()(const std::vector<ir::Literal>& inputs) {
+  Variant& chosen = variant(types_of(inputs));
+  runtime::InputMap named;
+  for (size_t i = 0; i < inputs.size(); ++i) named[input_name(data_->options, i)] = inputs[i];
+  data_->states->bring(chosen.residence);
+  Results results;
+  results.values = chosen.residence.executable->run(named);
+  data_->states->ran(chosen.residence);
+  for (const ir::Graph::Output& output : chosen.graph->outputs()) {
+    results.names.push_back(output.name);
+  }
+  return results;
+}
+
+const ir::Graph& Compiled::graph(const std::vector<ir::TensorType>& inputs) {
+  return *variant(inputs).graph;
+}
+
+const std::vector<std::string>& Compiled::unused_parameters() const {
+  if (data_->last == nullptr) throw_user_error("the function was not traced yet: call it first");
+  return data_->last->unused_parameters;
+}
+
+int Compiled::num_signatures() const {
+  return static_cast<int>(data_->variants.size());
+}
+
+Session Compiled::session() const {
+  return Session(data_->states, data_->options);
+}
+
+Session::Session(SessionConfig config)
+    : states_(std::make_shared<StateStore>(config.seed)), options_(std::move(config.options)) {
+  check_options(options_);
+}
+
+Compiled Session::compile_traced(TracedFunction function, CompileOptions options) {
+  check_options(options);
+  auto data = std::make_shared<Compiled::Data>();
+  data->function = std::move(function);
+  data->options = std::move(options);
+  data->states = states_;
+  return Compiled(std::move(data));
+}
+
+ir::Literal Session::state(const std::string& name) const {
+  return states_->get(name);
+}
+
+void Session::set_state(const std::string& name, const ir::Literal& value) {
+  states_->set(name, value);
+}
+
+std::vector<std::string> Session::state_names() const {
+  return states_->names();
+}
+
+}  // namespace monograph::session

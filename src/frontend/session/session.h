@@ -1,0 +1,147 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "frontend/session/options.h"
+#include "frontend/trace/trace.h"
+#include "ir/graph.h"
+
+namespace monograph::session {
+
+class Session;
+class StateStore;
+
+// A function over traced tensors, as compile() takes it: `arity` tensors in; what it returns,
+// named.
+struct TracedFunction {
+  std::function<trace::Outputs(const std::vector<trace::Tensor>&)> call;
+  int arity = 0;
+};
+
+// What a step returned, by name and in order.
+struct Results {
+  std::vector<std::string> names;
+  std::vector<ir::Literal> values;
+
+  const ir::Literal& operator[](std::string_view name) const;  // UserError names the valid ones
+  double scalar(std::string_view name) const;                  // of one element
+  double loss() const { return values.at(0).get(0); }
+};
+
+// A function that is traced, once for each signature of inputs, and compiled. A handle: copies are
+// the same function.
+class Compiled {
+ public:
+  // Runs one step. UserError when the number of inputs, or what the function does with them, is
+  // wrong.
+  Results operator()(const std::vector<ir::Literal>& inputs);
+  template <typename... Literals>
+  requires(std::same_as<Literals, ir::Literal>&&...) Results operator()(const Literals&... inputs) {
+    return (*this)(std::vector<ir::Literal>{inputs...});
+  }
+  // Traces and compiles for inputs of these types, if that is not done yet; runs nothing.
+  const ir::Graph& graph(const std::vector<ir::TensorType>& inputs);
+  // Trainable parameters that the loss does not depend on, in the last signature used.
+  const std::vector<std::string>& unused_parameters() const;
+  int num_signatures() const;
+  Session session() const;
+
+ private:
+  friend class Session;
+  struct Data;
+  struct Variant;  // one signature
+  explicit Compiled(std::shared_ptr<Data> data) : data_(std::move(data)) {}
+  Variant& variant(const std::vector<ir::TensorType>& inputs);
+  std::unique_ptr<Variant> trace(const std::vector<ir::TensorType>& inputs) const;
+  std::shared_ptr<Data> data_;
+};
+
+trace::Outputs outputs_of(trace::Tensor loss);
+trace::Outputs outputs_of(trace::Outputs outputs);
+template <typename... Tensors>
+trace::Outputs outputs_of(const std::tuple<Tensors...>& tensors) {
+  trace::Outputs outputs;
+  const auto add = [&](const trace::Tensor& tensor) {
+    outputs.emplace_back(outputs.empty() ? "loss" : "output" + std::to_string(outputs.size()),
+                         tensor);
+  };
+  std::apply([&](const auto&... tensor) { (add(tensor), ...); }, tensors);
+  return outputs;
+}
+
+inline constexpr int kMaxArity = 8;
+
+// The least number of tensors that the function can be called with.
+template <typename Function, typename... Tensors>
+constexpr int arity_of() {
+  if constexpr (sizeof...(Tensors) > 0 && std::invocable<Function&, const Tensors&...>) {
+    return sizeof...(Tensors);
+  } else if constexpr (sizeof...(Tensors) < kMaxArity) {
+    return arity_of<Function, trace::Tensor, Tensors...>();
+  } else {
+    return -1;
+  }
+}
+
+template <typename Function>
+TracedFunction traced_function(Function function) {
+  constexpr int kArity = arity_of<Function>();
+  static_assert(kArity > 0, "compile() takes a function of 1 to 8 tensors");
+  return {[function](const std::vector<trace::Tensor>& x) mutable {
+            return [&]<size_t... I>(std::index_sequence<I...>) {
+              return outputs_of(function(x[I]...));
+            }
+            (std::make_index_sequence<kArity>());
+          },
+          kArity};
+}
+
+struct SessionConfig {
+  int64_t seed = 0;  // of the beginning of parameters and of dropout
+  CompileOptions options = {};
+};
+
+// Holds the states (parameters, moments, buffers) by name, and shares them among the functions
+// compiled in it: a train step, an evaluation, a sampler. A handle: copies are the same session.
+class Session {
+ public:
+  explicit Session(SessionConfig config = {});
+
+  // The function returns a Tensor (the loss), a tuple of Tensors or trace::Outputs (named).
+  template <typename Function>
+  Compiled compile(Function function) {
+    return compile(std::move(function), options_);
+  }
+  template <typename Function>
+  Compiled compile(Function function, CompileOptions options) {
+    return compile_traced(traced_function(std::move(function)), std::move(options));
+  }
+  Compiled compile_traced(TracedFunction function, CompileOptions options);
+
+  // States exist once a function that reads them is traced, or set_state has made them. UserError
+  // for a name that there is none of, or a value of another type.
+  ir::Literal state(const std::string& name) const;
+  void set_state(const std::string& name, const ir::Literal& value);
+  std::vector<std::string> state_names() const;
+
+ private:
+  friend class Compiled;
+  Session(std::shared_ptr<StateStore> states, CompileOptions options)
+      : states_(std::move(states)), options_(std::move(options)) {}
+  std::shared_ptr<StateStore> states_;
+  CompileOptions options_;
+};
+
+// A function with a session of its own.
+template <typename Function>
+Compiled compile(Function function, CompileOptions options = {}, int64_t seed = 0) {
+  return Session({seed, options}).compile(std::move(function));
+}
+
+}  // namespace monograph::session

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontend/trace/tensor.h"
+
+namespace monograph::trace {
+
+// The gradients of a loss by parameter. A parameter without one has none here: it is named in
+// `unused`, never given as zero.
+class Gradients {
+ public:
+  explicit Gradients(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
+  void add(const State& parameter, Tensor gradient);
+  void add_unused(const State& parameter) { unused_.push_back(parameter.name()); }
+
+  Trace& trace() const { return *trace_; }
+  bool contains(const State& parameter) const { return find(parameter) != nullptr; }
+  // UserError, with the reason, when the parameter has no gradient.
+  Tensor operator[](const State& parameter) const;
+  // In the order in which the parameters were first read.
+  const std::vector<State>& parameters() const { return parameters_; }
+  // Trainable parameters that were read, but on which the loss does not depend.
+  const std::vector<std::string>& unused() const { return unused_; }
+
+ private:
+  const Tensor* find(const State& parameter) const;
+
+  std::shared_ptr<Trace> trace_;
+  std::vector<State> parameters_;
+  std::vector<Tensor> gradients_;
+  std::vector<std::string> unused_;
+};
+
+// The gradients of a scalar loss for any traced tensors, one each. UserError for a tensor on which
+// the loss does not depend.
+std::vector<Tensor> gradients_of(const Tensor& loss, const std::vector<Tensor>& tensors,
+                                 Location where = Location::current());
+
+}  // namespace monograph::trace

@@ -1,0 +1,228 @@
+#include "frontend/trace/trace.h"
+
+#include <algorithm>
+
+#include "analysis/liveness.h"
+#include "base/error.h"
+#include "frontend/trace/stream.h"
+
+namespace monograph::trace {
+namespace {
+
+const ir::TensorType kI64Scalar{ir::DType::kI64, {}};
+
+State counter(std::string_view name) {
+  return {std::string(name), kI64Scalar, ir::StateRole::kBuffer, Initializer::constant(0)};
+}
+
+}  // namespace
+
+Trace::Trace(std::string name)
+    : graph_(std::make_unique<ir::Graph>(std::move(name))),
+      builder_(*graph_),
+      seed_(counter(kSeedName)),
+      step_(counter(kStepName)) {}
+
+std::shared_ptr<Trace> Trace::create(std::string name) {
+  return std::shared_ptr<Trace>(new Trace(std::move(name)));
+}
+
+ir::Graph& Trace::graph() {
+  if (!graph_) {
+    throw_user_error(
+        "a tensor of a step whose trace has ended was used: tensors live only inside "
+        "the function given to compile(); return what is needed outside");
+  }
+  return *graph_;
+}
+
+Tensor Trace::input(std::string name, ir::TensorType type) {
+  return {shared_from_this(), graph().add_input(std::move(name), std::move(type))->result()};
+}
+
+Trace::TracedState& Trace::traced(const State& state) {
+  for (TracedState& known : states_) {
+    if (known.state.is_same(state)) return known;
+    if (known.state.name() != state.name()) continue;
+    throw_user_error("two states are named '{}' ({} and {}): give their modules different names",
+                     state.name(), known.state.type().str(), state.type().str());
+  }
+  ir::Node* node = graph().add_state(state.name(), state.type(), state.role());
+  states_.push_back({state, node, node->result()});
+  return states_.back();
+}
+
+Tensor Trace::read(const State& state) {
+  return {shared_from_this(), traced(state).value};
+}
+
+void Trace::update(const State& state, const Tensor& next) {
+  check(&next.trace() == this, "update of '{}' by a tensor of another trace", state.name());
+  if (next.type() != state.type()) {
+    throw_user_error("update of state '{}': it is {}, the new value is {}: reshape or cast it",
+                     state.name(), state.type().str(), next.type().str());
+  }
+  TracedState& known = traced(state);
+  known.value = next.value();
+  graph().set_update(known.node, next.value());
+}
+
+Tensor Trace::create_node(std::string_view op, std::vector<ir::Value> operands,
+                          ir::Attributes attributes, const Location& where) {
+  return emit_values(op, std::move(operands), std::move(attributes), where)[0];
+}
+
+Tensor Trace::full(ir::TensorType type, double value, Location where) {
+  return create_node(
+      "full", {}, {{"shape", type.shape.dims()}, {"dtype", type.dtype}, {"value", value}}, where);
+}
+
+Tensor Trace::iota(ir::TensorType type, int axis, Location where) {
+  const int64_t from_left = axis < 0 ? axis + type.shape.rank() : axis;
+  return create_node("iota", {},
+                     {{"shape", type.shape.dims()}, {"dtype", type.dtype}, {"axis", from_left}},
+                     where);
+}
+
+Tensor Trace::random_uniform(ir::Shape shape, Location where) {
+  const int draw = num_draws_[scope_]++;
+  const int64_t stream = stream_of(fmt::format("{}#{}", scope_, draw));
+  return create_node("philox_uniform", {read(seed_).value(), step().value()},
+                     {{"shape", shape.dims()}, {"stream", stream}}, where);
+}
+
+Tensor Trace::step() {
+  return {shared_from_this(), traced(step_).node->result()};
+}
+
+bool Trace::read_switch(std::shared_ptr<const bool> flag) {
+  const bool value = *flag;
+  const bool is_known = std::any_of(switches_.begin(), switches_.end(),
+                                    [&](const Switch& known) { return known.flag == flag; });
+  if (!is_known) switches_.push_back({std::move(flag), value});
+  return value;
+}
+
+ir::Provenance Trace::provenance(const Location& where) const {
+  const Location& place = is_pinned_ ? pinned_ : where;
+  return {place.file_name(), static_cast<int>(place.line()), scope_};
+}
+
+std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Value> operands,
+                                       ir::Attributes attributes, const Location& where) {
+  graph();
+  const ir::Provenance place = provenance(where);
+  builder_.set_provenance(place);
+  builder_.set_phase(phase_);
+  ir::Node* node = nullptr;
+  try {
+    node = builder_.emit_node(op, std::move(operands), std::move(attributes));
+  } catch (const UserError& error) {
+    throw_user_error("{}\n  at {}:{}{}{}", error.what(), place.file, place.line,
+                     place.scope.empty() ? "" : " in ", place.scope);
+  }
+  std::vector<Tensor> results;
+  for (int i = 0; i < node->num_results(); ++i) {
+    results.emplace_back(shared_from_this(), node->result(i));
+  }
+  return results;
+}
+
+std::vector<ir::Value> Trace::resolve(std::string_view op,
+                                      const std::vector<TensorArgument>& operands) {
+  std::vector<ir::Value> values(operands.size());
+  ir::DType dtype = ir::DType::kBool;  // of numbers: that of the first operand that is no bool
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].number() != nullptr) continue;
+    const Tensor tensor = operands[i].state() ? read(*operands[i].state()) : *operands[i].tensor();
+    if (&tensor.trace() != this) {
+      throw_user_error(
+          "[{}] operands of two traces at {}:{}: a tensor cannot leave the function "
+          "given to compile()",
+          op, operands[i].where().file_name(), operands[i].where().line());
+    }
+    values[i] = tensor.value();
+    if (dtype == ir::DType::kBool) dtype = tensor.dtype();
+  }
+  if (dtype == ir::DType::kBool && op == "where") dtype = ir::DType::kF32;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].number() == nullptr) continue;
+    values[i] = full({dtype, {}}, *operands[i].number(), operands[i].where()).value();
+  }
+  return values;
+}
+
+std::vector<Tensor> Trace::emit_all(std::string_view op,
+                                    const std::vector<TensorArgument>& operands,
+                                    ir::Attributes attributes, const Location& where) {
+  return emit_values(op, resolve(op, operands), std::move(attributes), where);
+}
+
+std::unique_ptr<ir::Graph> Trace::finish(const Outputs& outputs) {
+  for (const TracedState& known : states_) {
+    if (!known.state.is_same(step_)) continue;
+    PhaseScope phase(*this, ir::Phase::kOptimizer);
+    builder_.set_phase(phase_);
+    builder_.set_provenance({});
+    graph().set_update(known.node, builder_.add(known.node->result(), 1.0));
+  }
+  for (const auto& [name, tensor] : outputs) {
+    check(&tensor.trace() == this, "output '{}' is of another trace", name);
+    graph().add_output(name, tensor.value());
+  }
+  const auto live = analysis::live_nodes(graph());
+  graph().erase_if([&](const ir::Node& node) { return !live.contains(&node); });
+  graph().renumber();
+  return std::move(graph_);
+}
+
+Trace& trace_of(std::string_view op, const std::vector<TensorArgument>& operands) {
+  for (const TensorArgument& operand : operands) {
+    if (operand.tensor() != nullptr) return operand.tensor()->trace();
+  }
+  const Location where = operands.empty() ? Location::current() : operands[0].where();
+  throw_user_error(
+      "[{}] none of the operands at {}:{} is a traced tensor: bring a parameter into "
+      "the trace with x.trace().read(parameter)",
+      op, where.file_name(), where.line());
+}
+
+std::vector<Tensor> emit_all(std::string_view op, const std::vector<TensorArgument>& operands,
+                             ir::Attributes attributes) {
+  return trace_of(op, operands).emit_all(op, operands, std::move(attributes), operands[0].where());
+}
+
+Tensor emit(std::string_view op, const std::vector<TensorArgument>& operands,
+            ir::Attributes attributes) {
+  return emit_all(op, operands, std::move(attributes))[0];
+}
+
+Tensor emit_at(const Location& where, std::string_view op,
+               const std::vector<TensorArgument>& operands, ir::Attributes attributes) {
+  return trace_of(op, operands).emit_all(op, operands, std::move(attributes), where)[0];
+}
+
+Scope::Scope(Trace& trace, std::string path)
+    : trace_(trace), before_(std::exchange(trace.scope_, std::move(path))) {}
+
+Pin::Pin(Trace& trace, const Location& where) : trace_(trace), is_outermost_(!trace.is_pinned_) {
+  if (!is_outermost_) return;
+  trace.pinned_ = where;
+  trace.is_pinned_ = true;
+}
+
+Pin::~Pin() {
+  if (is_outermost_) trace_.is_pinned_ = false;
+}
+
+Tensor Caller::read(const TensorArgument& operand) const {
+  if (operand.state() != nullptr) return trace_.read(*operand.state());
+  if (operand.tensor() != nullptr) return *operand.tensor();
+  throw_user_error("a number where a tensor is needed\n  at {}:{}", operand.where().file_name(),
+                   operand.where().line());
+}
+
+PhaseScope::PhaseScope(Trace& trace, ir::Phase phase)
+    : trace_(trace), before_(std::exchange(trace.phase_, phase)) {}
+
+}  // namespace monograph::trace

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontend/trace/tensor.h"
+#include "ir/graph.h"
+#include "ops/builder.h"
+#include "passes/pass.h"
+
+namespace monograph::trace {
+
+// What a traced function returns, in order: the loss first, then metrics.
+using Outputs = std::vector<std::pair<std::string, Tensor>>;
+
+inline constexpr std::string_view kSeedName = "rng.seed";
+inline constexpr std::string_view kStepName = "step";
+
+// Builds the one graph of a step. There is no current trace: an op reaches it through its operands.
+class Trace : public std::enable_shared_from_this<Trace> {
+ public:
+  static std::shared_ptr<Trace> create(std::string name = "step");
+
+  Tensor input(std::string name, ir::TensorType type);
+
+  // The state's value: before the step, or what `update` has set. Registers the state at first
+  // use; UserError when another state has its name.
+  Tensor read(const State& state);
+  // The state's value after the step. UserError unless it has the state's type.
+  void update(const State& state, const Tensor& next);
+
+  Tensor full(ir::TensorType type, double value, Location where = Location::current());
+  // Each element's index along an axis.
+  Tensor iota(ir::TensorType type, int axis, Location where = Location::current());
+  // Uniform f32 in [0, 1), new at each step. Depends on the seed, the step, the scope and how many
+  // were drawn in that scope before.
+  Tensor random_uniform(ir::Shape shape, Location where = Location::current());
+  // How many steps were done before this one, i64[]; a trace that reads it counts as a step.
+  Tensor step();
+
+  // Appends a node. Operands: at least one tensor. UserError gets the place and scope added.
+  std::vector<Tensor> emit_all(std::string_view op, const std::vector<TensorArgument>& operands,
+                               ir::Attributes attributes, const Location& where);
+  // The same for an op that reads no tensor.
+  Tensor create_node(std::string_view op, std::vector<ir::Value> operands,
+                     ir::Attributes attributes, const Location& where);
+
+  // A switch that decided what is traced (training mode, a frozen parameter); returns its value.
+  // Whoever reuses the graph checks that it still stands so.
+  bool read_switch(std::shared_ptr<const bool> flag);
+  struct Switch {
+    std::shared_ptr<const bool> flag;
+    bool value;
+  };
+  const std::vector<Switch>& switches() const { return switches_; }
+
+  // Trainable parameters that were read but that the loss does not depend on.
+  void note_unused(std::string parameter) { unused_parameters_.push_back(std::move(parameter)); }
+  const std::vector<std::string>& unused_parameters() const { return unused_parameters_; }
+
+  struct TracedState {
+    State state;
+    ir::Node* node;
+    ir::Value value;  // as `read` gives it
+  };
+  // In order of first use.
+  const std::vector<TracedState>& states() const { return states_; }
+
+  ir::Graph& graph();
+  passes::PassContext& context() { return context_; }
+
+  // Ends the trace: sets the outputs, counts the step if it was read, drops nodes without effect.
+  // Tensors of it are of no use afterwards.
+  std::unique_ptr<ir::Graph> finish(const Outputs& outputs);
+
+ private:
+  friend class Scope;
+  friend class Pin;
+  friend class PhaseScope;
+  explicit Trace(std::string name);
+
+  TracedState& traced(const State& state);
+  ir::Provenance provenance(const Location& where) const;
+  std::vector<ir::Value> resolve(std::string_view op, const std::vector<TensorArgument>& operands);
+  std::vector<Tensor> emit_values(std::string_view op, std::vector<ir::Value> operands,
+                                  ir::Attributes attributes, const Location& where);
+
+  std::unique_ptr<ir::Graph> graph_;
+  ops::Builder builder_;
+  passes::PassContext context_;
+  std::vector<TracedState> states_;
+  std::map<std::string, int> num_draws_;  // by scope
+  std::vector<Switch> switches_;
+  std::vector<std::string> unused_parameters_;
+  State seed_, step_;
+  std::string scope_;
+  Location pinned_;
+  bool is_pinned_ = false;
+  ir::Phase phase_ = ir::Phase::kForward;
+};
+
+// The trace of the first traced operand; UserError when there is none.
+Trace& trace_of(std::string_view op, const std::vector<TensorArgument>& operands);
+
+std::vector<Tensor> emit_all(std::string_view op, const std::vector<TensorArgument>& operands,
+                             ir::Attributes attributes = {});
+Tensor emit(std::string_view op, const std::vector<TensorArgument>& operands,
+            ir::Attributes attributes = {});
+Tensor emit_at(const Location& where, std::string_view op,
+               const std::vector<TensorArgument>& operands, ir::Attributes attributes = {});
+
+// While it lives, new nodes have this scope path.
+class Scope {
+ public:
+  Scope(Trace& trace, std::string path);
+  ~Scope() { trace_.scope_ = before_; }
+  Scope(const Scope&) = delete;
+
+ private:
+  Trace& trace_;
+  std::string before_;
+};
+
+// While it lives, new nodes have this place: a composition's nodes lead to its caller. The
+// outermost wins.
+class Pin {
+ public:
+  Pin(Trace& trace, const Location& where);
+  ~Pin();
+  Pin(const Pin&) = delete;
+
+ private:
+  Trace& trace_;
+  bool is_outermost_;
+};
+
+// What a composition opens with: finds the trace among its operands and pins the caller's place.
+class Caller {
+ public:
+  Caller(std::string_view op, const std::vector<TensorArgument>& operands)
+      : trace_(trace_of(op, operands)), pin_(trace_, operands[0].where()) {}
+
+  Trace& trace() const { return trace_; }
+  Tensor read(const TensorArgument& operand) const;  // not for numbers
+
+ private:
+  Trace& trace_;
+  Pin pin_;
+};
+
+// While it lives, new nodes belong to this phase.
+class PhaseScope {
+ public:
+  PhaseScope(Trace& trace, ir::Phase phase);
+  ~PhaseScope() { trace_.phase_ = before_; }
+  PhaseScope(const PhaseScope&) = delete;
+
+ private:
+  Trace& trace_;
+  ir::Phase before_;
+};
+
+}  // namespace monograph::trace
