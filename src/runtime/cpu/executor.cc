@@ -1,0 +1,140 @@
+#include "runtime/cpu/executor.h"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/cpu/gemm.h"
+#include "runtime/cpu/sort_ids.h"
+
+namespace monograph::runtime {
+namespace {
+
+const ir::ProgramTensor& find(const std::vector<ir::ProgramTensor>& tensors, std::string_view kind,
+                              std::string_view name) {
+  std::vector<std::string> names;
+  for (const ir::ProgramTensor& tensor : tensors) {
+    if (tensor.name == name) return tensor;
+    names.push_back(tensor.name);
+  }
+  throw_user_error("the program has no {} '{}': it has {}", kind, name,
+                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+Executor::Executor(const ir::Program& program, std::vector<KernelFunction> kernels,
+                   const SegmentBases& segments)
+    : program_(program),
+      kernels_(std::move(kernels)),
+      bases_(segments),
+      times_(program.steps.size()) {
+  check(kernels_.size() == program.kernels.size(), "{} kernels for a program of {}",
+        kernels_.size(), program.kernels.size());
+  for (size_t s = 0; s < bases_.size(); ++s) {
+    if (bases_[s] != nullptr || program.segment_bytes[s] == 0) continue;
+    own_.emplace_back(program.segment_bytes[s]);
+    bases_[s] = own_.back().data();
+  }
+  for (const ir::Step& step : program.steps) steps_.push_back(bind(step));
+}
+
+std::byte* Executor::address(const ir::Address& address) const {
+  const auto segment = static_cast<size_t>(address.segment);
+  check(address.offset >= 0 && address.offset < program_.segment_bytes[segment],
+        "address {}+{} is outside the segment's {} bytes", ir::segment_name(address.segment),
+        address.offset, program_.segment_bytes[segment]);
+  return bases_[segment] + address.offset;
+}
+
+std::function<void()> Executor::bind(const ir::Step& step) const {
+  return std::visit([this](const auto& work) { return bind(work); }, step.work);
+}
+
+std::function<void()> Executor::bind(const ir::KernelStep& step) const {
+  check(step.kernel >= 0 && step.kernel < static_cast<int>(kernels_.size()),
+        "a step launches kernel {} of {}", step.kernel, kernels_.size());
+  check(step.arguments.size() == program_.kernels[step.kernel].buffers.size(),
+        "kernel {} is launched with {} arguments, it has {} buffers", step.kernel,
+        step.arguments.size(), program_.kernels[step.kernel].buffers.size());
+  std::vector<void*> arguments;
+  for (const ir::Address& argument : step.arguments) arguments.push_back(address(argument));
+  return [function = kernels_[step.kernel], arguments = std::move(arguments)] {
+    function(arguments.data());
+  };
+}
+
+std::function<void()> Executor::bind(const ir::GemmStep& step) const {
+  return [gemm = Gemm(step, address(step.a), address(step.b), address(step.c),
+                      step.has_bias ? address(step.bias) : nullptr)] { gemm.run(); };
+}
+
+std::function<void()> Executor::bind(const ir::SortIdsStep& step) const {
+  const std::byte* const ids = address(step.ids);
+  auto* const order = reinterpret_cast<int32_t*>(address(step.order));
+  auto* const offsets = reinterpret_cast<int32_t*>(address(step.offsets));
+  const int64_t num_positions = step.num_positions, num_ids = step.num_ids;
+  check(step.ids_dtype == ir::DType::kI64 || step.ids_dtype == ir::DType::kI32, "sort_ids of {}",
+        ir::dtype_name(step.ids_dtype));
+  const bool is_long = step.ids_dtype == ir::DType::kI64;
+  return [=] {
+    if (is_long) {
+      sort_ids(reinterpret_cast<const int64_t*>(ids), num_positions, num_ids, order, offsets);
+    } else {
+      sort_ids(reinterpret_cast<const int32_t*>(ids), num_positions, num_ids, order, offsets);
+    }
+  };
+}
+
+void Executor::run() {
+  if (!is_measuring_) {
+    for (const std::function<void()>& step : steps_) step();
+    return;
+  }
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const auto start = std::chrono::steady_clock::now();
+    steps_[s]();
+    const auto time = std::chrono::steady_clock::now() - start;
+    times_[s].total_ns += std::chrono::nanoseconds(time).count();
+    ++times_[s].num_runs;
+  }
+}
+
+ir::Literal Executor::read(const ir::ProgramTensor& tensor) const {
+  ir::Literal value(tensor.type);
+  if (tensor.type.num_bytes() > 0) {
+    std::memcpy(value.data(), address(tensor.address), tensor.type.num_bytes());
+  }
+  return value;
+}
+
+void Executor::write(const ir::ProgramTensor& tensor, const ir::Literal& value,
+                     std::string_view kind) {
+  if (value.type() != tensor.type) {
+    throw_user_error("{} '{}' is {}, but {} was given", kind, tensor.name, tensor.type.str(),
+                     value.type().str());
+  }
+  if (tensor.type.num_bytes() > 0) {
+    std::memcpy(address(tensor.address), value.data(), tensor.type.num_bytes());
+  }
+}
+
+void Executor::set_input(std::string_view name, const ir::Literal& value) {
+  write(find(program_.inputs, "input", name), value, "input");
+}
+
+ir::Literal Executor::output(std::string_view name) const {
+  return read(find(program_.outputs, "output", name));
+}
+
+ir::Literal Executor::read_state(std::string_view name) const {
+  return read(find(program_.states, "state", name));
+}
+
+void Executor::write_state(std::string_view name, const ir::Literal& value) {
+  write(find(program_.states, "state", name), value, "state");
+}
+
+}  // namespace monograph::runtime

@@ -1,0 +1,95 @@
+#include "runtime/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace monograph::runtime {
+namespace {
+
+struct Case {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  std::vector<int64_t> batch;
+  bool has_bias, bias_along_rows;
+};
+
+// Runs the step and compares with a plain sum in double. Leading dimensions are padded by 3, so
+// that a mixed-up stride shows.
+template <typename T>
+void check_gemm(const Case& c, ir::DType dtype, double tolerance) {
+  ir::GemmStep step;
+  step.dtype = dtype;
+  step.transpose_a = c.transpose_a;
+  step.transpose_b = c.transpose_b;
+  step.m = c.m, step.n = c.n, step.k = c.k;
+  step.lda = (c.transpose_a ? c.m : c.k) + 3;
+  step.ldb = (c.transpose_b ? c.k : c.n) + 3;
+  step.ldc = c.n + 3;
+  const int64_t a_size = step.lda * (c.transpose_a ? c.k : c.m);
+  const int64_t b_size = step.ldb * (c.transpose_b ? c.n : c.k), c_size = step.ldc * c.m;
+  int64_t num_items = 1;
+  step.batch = c.batch;
+  for (size_t axis = c.batch.size(); axis-- > 0;) {
+    step.batch_strides_a.insert(step.batch_strides_a.begin(), a_size * num_items);
+    step.batch_strides_b.insert(step.batch_strides_b.begin(), b_size * num_items);
+    step.batch_strides_c.insert(step.batch_strides_c.begin(), c_size * num_items);
+    num_items *= c.batch[axis];
+  }
+  step.has_bias = c.has_bias;
+  step.bias_along_rows = c.bias_along_rows;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<T> a(a_size * num_items), b(b_size * num_items), bias(std::max(c.m, c.n));
+  for (auto* values : {&a, &b, &bias}) {
+    for (T& value : *values) value = static_cast<T>(uniform(random));
+  }
+  std::vector<T> result(c_size * num_items, T(99));
+  Gemm(step, a.data(), b.data(), result.data(), c.has_bias ? bias.data() : nullptr).run();
+  for (int64_t item = 0; item < num_items; ++item) {
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t j = 0; j < step.ldc; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < c.k && j < c.n; ++k) {
+          const int64_t at = c.transpose_a ? k * step.lda + i : i * step.lda + k;
+          const int64_t bt = c.transpose_b ? j * step.ldb + k : k * step.ldb + j;
+          sum += static_cast<double>(a[item * a_size + at]) * b[item * b_size + bt];
+        }
+        if (c.has_bias) sum += bias[c.bias_along_rows ? i : j % c.n];
+        const double expected = j < c.n ? sum : 99;  // the padding is not written
+        ASSERT_NEAR(result[item * c_size + i * step.ldc + j], expected, tolerance)
+            << c.m << "x" << c.n << "x" << c.k << " item " << item << " at " << i << "," << j;
+      }
+    }
+  }
+}
+
+TEST(Gemm, TransposedBatchedAndBiased) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const int bias : {0, 1, 2}) {
+        for (const std::vector<int64_t>& batch :
+             {std::vector<int64_t>{}, std::vector<int64_t>{3}, std::vector<int64_t>{2, 2}}) {
+          const Case c{13, 21, 17, transpose_a, transpose_b, batch, bias > 0, bias == 2};
+          check_gemm<float>(c, ir::DType::kF32, 1e-5);
+          check_gemm<double>(c, ir::DType::kF64, 1e-13);
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, ManyRowsComeInPanels) {
+  for (const bool along_rows : {false, true}) {
+    check_gemm<float>({600, 33, 40, false, false, {}, true, along_rows}, ir::DType::kF32, 1e-5);
+    check_gemm<float>({600, 33, 40, true, false, {}, true, along_rows}, ir::DType::kF32, 1e-5);
+  }
+}
+
+TEST(Gemm, OneByOne) {
+  check_gemm<float>({1, 1, 1, false, true, {}, true, false}, ir::DType::kF32, 1e-6);
+}
+
+}  // namespace
+}  // namespace monograph::runtime
