@@ -1,0 +1,164 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "frontend/session/monograph.h"
+
+namespace monograph::session {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <typename Function>
+std::string message_of(Function function) {
+  try {
+    function();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+struct Net : nn::Module {
+  nn::Linear fc{*this, "fc", 3, 1};
+  nn::Dropout drop{*this, "drop", 0.5};
+  Tensor operator()(const Tensor& x) const { return drop(fc(x)); }
+};
+
+const ir::Literal kRows = ir::Literal::from_f32({2, 3}, {1, 2, 3, 4, 5, 6});
+
+TEST(SessionTest, TrainingAndEvaluationShareStates) {
+  Net net;
+  optim::SGD sgd(net.parameters(), {.learning_rate = optim::Schedule::constant(0.1)});
+  Session session;
+  Compiled train = session.compile([&](const Tensor& x) {
+    const Tensor loss = sum(net.fc(x));
+    sgd.step(loss.backward());
+    return loss;
+  });
+  Compiled evaluate = session.compile([&](const Tensor& x) { return sum(net.fc(x)); });
+  const double before = train(kRows).loss();
+  const double after = evaluate(kRows).loss();
+  EXPECT_LT(after, before - 1);
+  EXPECT_EQ(after, evaluate(kRows).loss());
+  EXPECT_EQ(after, train(kRows).loss());
+  EXPECT_LT(evaluate(kRows).loss(), after - 1);
+  EXPECT_EQ(session.state("step").get_i64(0), 2);
+  EXPECT_THAT(session.state_names(), ElementsAre("fc.bias", "fc.weight", "step"));
+}
+
+TEST(SessionTest, SetStateIsSeenByTheNextStep) {
+  Net net;
+  Session session;
+  Compiled evaluate = session.compile([&](const Tensor& x) { return sum(net.fc(x)); });
+  session.set_state("fc.weight", ir::Literal::from_f32({3, 1}, {1, 1, 1}));
+  EXPECT_EQ(evaluate(kRows).loss(), 21);
+  session.set_state("fc.bias", ir::Literal::from_f32({1}, {1}));
+  EXPECT_EQ(evaluate(kRows).loss(), 23);
+  EXPECT_THAT(message_of([&] { session.set_state("fc.bias", kRows); }),
+              HasSubstr("state 'fc.bias' is f32[1], the given value is f32[2,3]"));
+  EXPECT_THAT(message_of([&] { session.state("fc.gamma"); }),
+              HasSubstr("no state 'fc.gamma' in this session: it has fc.bias, fc.weight"));
+}
+
+TEST(SessionTest, AStateOfAnotherTypeIsRefused) {
+  Net net;
+  Session session;
+  session.set_state("fc.weight", kRows);
+  Compiled evaluate = session.compile([&](const Tensor& x) { return sum(net.fc(x)); });
+  EXPECT_THAT(message_of([&] { evaluate(kRows); }),
+              HasSubstr("state 'fc.weight' is f32[2,3] in this session, but the function being "
+                        "compiled has f32[3,1]"));
+}
+
+TEST(SessionTest, TracesOnceASignatureAndMode) {
+  Net net;
+  Session session;
+  int num_traces = 0;
+  Compiled function = session.compile([&](const Tensor& x) {
+    ++num_traces;
+    return sum(net(x));
+  });
+  function(kRows);
+  function(kRows);
+  EXPECT_EQ(num_traces, 1);
+  function(ir::Literal({ir::DType::kF32, {5, 3}}));
+  EXPECT_EQ(num_traces, 2);
+  net.eval();
+  EXPECT_EQ(function(kRows).loss(), function(kRows).loss());  // no dropout
+  EXPECT_EQ(num_traces, 3);
+  net.train();
+  function(kRows);
+  EXPECT_EQ(num_traces, 3);
+  EXPECT_EQ(function.num_signatures(), 3);
+}
+
+TEST(SessionTest, SeedDecidesTheRun) {
+  const auto run = [](int64_t seed) {
+    Net net;
+    Session session({.seed = seed});
+    Compiled function = session.compile([&](const Tensor& x) { return net(x); });
+    function(kRows);
+    return function(kRows).values[0];
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+}
+
+TEST(SessionTest, OutputsAreNamed) {
+  Compiled named = compile([](const Tensor& x) {
+    return Outputs{{"loss", x.mean()}, {"largest", amax(x)}};
+  });
+  const Results results = named(kRows);
+  EXPECT_EQ(results.loss(), 3.5);
+  EXPECT_EQ(results.scalar("largest"), 6);
+  EXPECT_THAT(message_of([&] { results["least"]; }),
+              HasSubstr("no output 'least': the function returns loss, largest"));
+  Compiled pair =
+      compile([](const Tensor& x, const Tensor& y) { return std::make_tuple(x.mean(), x + y); });
+  const Results both = pair(kRows, kRows);
+  EXPECT_THAT(both.names, ElementsAre("loss", "output1"));
+  EXPECT_THAT(message_of([&] { both.scalar("output1"); }), HasSubstr("is f32[2,3], no scalar"));
+  EXPECT_THAT(message_of([&] { pair(kRows); }), HasSubstr("takes 2 tensors, 1 were given"));
+}
+
+TEST(SessionTest, UnusedParametersAreNamed) {
+  Net net;
+  Session session;
+  optim::SGD sgd(net.parameters(), {.learning_rate = optim::Schedule::constant(0.1)});
+  Compiled step = session.compile([&](const Tensor& x) {
+    const Tensor loss = sum(matmul(x, net.fc.weight) + detach(x.trace().read(net.fc.bias)));
+    sgd.step(loss.backward());
+    return loss;
+  });
+  EXPECT_THAT(message_of([&] { step.unused_parameters(); }), HasSubstr("not traced yet"));
+  step(kRows);
+  EXPECT_THAT(step.unused_parameters(), ElementsAre("fc.bias"));
+}
+
+TEST(SessionTest, NullBackendCompilesAndDoesNotRun) {
+  Compiled function = compile([](const Tensor& x) { return x.mean(); }, {.backend = "null"});
+  EXPECT_EQ(function.graph({kRows.type()}).outputs().size(), 1u);
+  EXPECT_THAT(message_of([&] { function(kRows); }), HasSubstr("backend null compiles and runs"));
+}
+
+TEST(OptionsTest, UnknownOnesNameTheValidOnes) {
+  CompileOptions options;
+  set_option(options, "backend", "interpret");
+  set_option(options, "disable_pass", "fuse");
+  set_option(options, "stop_after", "3");
+  EXPECT_EQ(options.stop_after, 3);
+  EXPECT_THAT(message_of([&] { set_option(options, "bakend", "cpu"); }),
+              HasSubstr("unknown option 'bakend': use one of backend, disable_pass"));
+  EXPECT_THAT(message_of([&] { set_option(options, "stop_after", "x"); }), HasSubstr("a number"));
+  EXPECT_THAT(message_of([&] { set_option(options, "fullgraph", "yes"); }),
+              HasSubstr("option fullgraph='yes': use one of true, false"));
+  EXPECT_THAT(message_of([&] { set_option(options, "backend", "cuda9"); }),
+              HasSubstr("option backend='cuda9': use one of cpu, interpret, null"));
+  EXPECT_THAT(message_of([] { Session({.options = {.mode = "fast"}}); }),
+              HasSubstr("option mode='fast'"));
+}
+
+}  // namespace
+}  // namespace monograph::session
