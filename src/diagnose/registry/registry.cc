@@ -1,3 +1,5 @@
+#include "diagnose/compile/job.h"
+#include "diagnose/compile/torch_logs.h"
 #include "diagnose/hang/hang_report.h"
 #include "diagnose/reader.h"
 #include "diagnose/text_log.h"
@@ -17,16 +19,16 @@ std::span<const Reader> readers() {
 
 std::span<const LineReaderEntry> line_readers() {
   static const std::vector<LineReaderEntry> kLineReaders = {
-      // {"graph breaks and recompiles", make_torch_logs_reader},
       {"hangs", make_hang_reader},
+      {"compiler messages", make_torch_logs_reader},
   };
   return kLineReaders;
 }
 
 std::span<const Conclusion> conclusions() {
   static const std::vector<Conclusion> kConclusions = {
-      // {"graph breaks", conclude_graph_breaks},
       {"hangs", conclude_hangs},
+      {"compiler", conclude_compile},
   };
   return kConclusions;
 }

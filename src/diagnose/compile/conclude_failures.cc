@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "diagnose/compile/job.h"
+#include "diagnose/compile/torch_prefix.h"
+
+namespace monograph::diagnose {
+namespace {
+
+struct Failure {
+  const Compilation* first = nullptr;
+  std::set<int> ranks;
+  std::int64_t count = 0;
+};
+
+std::string failure_advice(std::string_view type, std::string_view reason) {
+  const auto has = [&](std::string_view word) {
+    return type.find(word) != std::string_view::npos || reason.find(word) != std::string_view::npos;
+  };
+  if (has("FailOnRecompileLimitHit")) {
+    return "cure the recompiles (see the recompile findings), or raise "
+           "torch._dynamo.config.recompile_limit";
+  }
+  if (has("BackendCompilerFailed") || has("InductorError") || has("LoweringException")) {
+    return "find the failing part with TORCHDYNAMO_REPRO_AFTER=aot and the minifier; backend="
+           "'aot_eager' tells whether the graph or the code generator is at fault; "
+           "torch._dynamo.config.suppress_errors = True runs the function uncompiled meanwhile";
+  }
+  if (has("out of memory") || has("OutOfMemory")) {
+    return "lower the batch size or the autotuning effort (mode='default')";
+  }
+  if (has("Unsupported")) {
+    return "fullgraph=True makes this break an error: rewrite the line, or drop fullgraph";
+  }
+  if (has("TorchRuntimeError")) {
+    return "the operator fails on these inputs in eager mode too: check shapes and dtypes at the "
+           "place named";
+  }
+  if (has("UserError") || has("Constraint")) {
+    return "the code specialises a dimension that was declared dynamic: drop the declaration or "
+           "the specialisation named in the message";
+  }
+  return "run with TORCHDYNAMO_VERBOSE=1 for the full stack, and with backend='eager' to tell "
+         "tracing from code generation";
+}
+
+}  // namespace
+
+void conclude_failures(const CompileJob& job, Report& report) {
+  std::map<std::string, Failure> failures;
+  for (const auto& [rank, value] : job.all(&CompileFacts::compilations)) {
+    if (value->fail_type.empty()) continue;
+    Failure& failure = failures[value->fail_type + "|" + value->fail_reason.substr(0, 120)];
+    // The one that knows the function.
+    if (failure.first == nullptr || failure.first->function.name.empty()) failure.first = value;
+    failure.ranks.insert(rank);
+    ++failure.count;
+  }
+  for (const auto& [key, failure] : failures) {
+    const Compilation& value = *failure.first;
+    Finding finding;
+    finding.code = "compile_failed";
+    finding.severity = Severity::kError;
+    finding.weight = 1000;
+    finding.count = failure.count;
+    const bool has_frame = value.fail_frame.line > 0;
+    finding.where.ranks = known_ranks(failure.ranks);
+    finding.where.frame = frame_label(value.function.name, value.compile_id);
+    finding.where.file = has_frame ? value.fail_frame.file : value.function.file;
+    finding.where.line = has_frame ? value.fail_frame.line : value.function.line;
+    const std::string first_line = value.fail_reason.substr(0, value.fail_reason.find('\n'));
+    finding.what = fmt::format("compiling {} failed with {}",
+                               value.function.name.empty() ? "a function" : value.function.name,
+                               value.fail_type);
+    finding.why = first_line.substr(0, 300);
+    finding.advice = failure_advice(value.fail_type, value.fail_reason);
+    if (!value.fail_reason.empty()) finding.evidence.push_back(value.fail_reason.substr(0, 400));
+    report.findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace monograph::diagnose
