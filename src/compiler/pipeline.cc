@@ -4,6 +4,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/legalize_reductions.h"
 #include "passes/fuse/scale_before_sum.h"
+#include "passes/fuse/select_gathers.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
 #include "passes/simplify/eliminate_dead_nodes.h"
@@ -28,6 +29,8 @@ constexpr PipelineStep kPipeline[] = {
      "later passes count users: those left behind are none"},
     {"legalize_reductions", passes::legalize_reductions,
      "kernels reduce the first or the last axes; views made here fuse like others", true},
+    {"select_gathers", passes::select_gathers,
+     "what is pointwise and what is a product is known now; its constants go along"},
     {"scale_before_sum", passes::scale_before_sum,
      "constants are on the right, and reductions have their final axes"},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},

@@ -59,6 +59,9 @@ class Recompute {
 
   bool must_store(Value value) const {
     if (clusters_.is_root(value)) return true;
+    for (const Node* user : clusters_.users(value)) {
+      if (fuse_role(*user) == FuseRole::kIndexed) return true;  // it reads memory
+    }
     const auto found = readers_.find(value);
     return found != readers_.end() &&
            std::any_of(found->second.begin(), found->second.end(),
