@@ -40,20 +40,8 @@ class HangLineReader : public LineReader {
   RasText ras_;
 };
 
-// Files of one job share a folder and a name up to numbers: type_rank0.txt and type_rank1.txt.
 std::string job_of(const HangFacts& facts) {
-  std::string pattern;
-  size_t slash = facts.path.rfind('/');
-  for (size_t i = 0; i < facts.path.size(); ++i) {
-    bool in_name = slash == std::string::npos || i > slash;
-    bool is_digit = std::isdigit(static_cast<unsigned char>(facts.path[i])) != 0;
-    if (!in_name || !is_digit) {
-      pattern += facts.path[i];
-    } else if (pattern.empty() || pattern.back() != '#') {
-      pattern += '#';
-    }
-  }
-  return pattern;
+  return job_of_path(facts.path);
 }
 
 struct Incident {
@@ -129,6 +117,40 @@ std::string_view code_of(const Hang& hang) {
   return "";
 }
 
+Table wait_table(const Hang& hang, const Progress& progress) {
+  Table table{"who waits for whom", {"rank", "in", "for rank", "which"}, {}};
+  constexpr size_t kMaxRows = 200;
+  for (const WaitEdge& edge : hang.edges) {
+    if (table.rows.size() == kMaxRows) break;
+    std::string_view why = edge.why == WaitEdge::Why::kNotEntered ? "has not entered"
+                           : edge.why == WaitEdge::Why::kNotStarted
+                               ? "entered, not started on its device"
+                               : "left no record";
+    std::string call = fmt::format("{} #{} of {}", edge.op.empty() ? "collective" : edge.op,
+                                   edge.sequence, group_title(progress, edge.group));
+    table.rows.push_back(
+        {int64_t{edge.waiter}, std::move(call), int64_t{edge.waited_on}, std::string(why)});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string job_of_path(const std::string& path) {
+  std::string pattern;
+  size_t slash = path.rfind('/');
+  for (size_t i = 0; i < path.size(); ++i) {
+    bool in_name = slash == std::string::npos || i > slash;
+    bool is_digit = std::isdigit(static_cast<unsigned char>(path[i])) != 0;
+    if (!in_name || !is_digit) {
+      pattern += path[i];
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+    }
+  }
+  return pattern;
+}
+
 Finding to_finding(const Hang& hang, const Progress& progress) {
   Finding finding;
   finding.code = code_of(hang);
@@ -148,25 +170,6 @@ Finding to_finding(const Hang& hang, const Progress& progress) {
   finding.weight = 1e6;  // a stuck job comes before what makes one slow
   return finding;
 }
-
-Table wait_table(const Hang& hang, const Progress& progress) {
-  Table table{"who waits for whom", {"rank", "in", "for rank", "which"}, {}};
-  constexpr size_t kMaxRows = 200;
-  for (const WaitEdge& edge : hang.edges) {
-    if (table.rows.size() == kMaxRows) break;
-    std::string_view why = edge.why == WaitEdge::Why::kNotEntered ? "has not entered"
-                           : edge.why == WaitEdge::Why::kNotStarted
-                               ? "entered, not started on its device"
-                               : "left no record";
-    std::string call = fmt::format("{} #{} of {}", edge.op.empty() ? "collective" : edge.op,
-                                   edge.sequence, group_title(progress, edge.group));
-    table.rows.push_back(
-        {int64_t{edge.waiter}, std::move(call), int64_t{edge.waited_on}, std::string(why)});
-  }
-  return table;
-}
-
-}  // namespace
 
 bool accepts_flight_recorder(std::string_view head, std::string_view /*path*/) {
   return looks_like_pickle(head) || looks_like_flight_recorder_json(head);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "diagnose/hang/progress.h"
@@ -21,6 +22,12 @@ bool accepts_ras(std::string_view head, std::string_view path);
 std::unique_ptr<Facts> read_ras_file(Input& input);
 
 std::unique_ptr<LineReader> make_hang_reader();
+
+// The files of one job share a folder and a name up to its numbers: "logs/type_rank#.txt".
+std::string job_of_path(const std::string& path);
+
+struct Hang;
+Finding to_finding(const Hang& hang, const Progress& progress);
 
 void conclude_hangs(const FactsList& facts, Report& report);
 

@@ -1,6 +1,7 @@
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/torch_logs.h"
 #include "diagnose/hang/hang_report.h"
+#include "diagnose/nccl/nccl_report.h"
 #include "diagnose/reader.h"
 #include "diagnose/text_log.h"
 
@@ -21,6 +22,7 @@ std::span<const LineReaderEntry> line_readers() {
   static const std::vector<LineReaderEntry> kLineReaders = {
       {"hangs", make_hang_reader},
       {"compiler messages", make_torch_logs_reader},
+      {"NCCL", make_nccl_reader},
   };
   return kLineReaders;
 }
@@ -29,6 +31,7 @@ std::span<const Conclusion> conclusions() {
   static const std::vector<Conclusion> kConclusions = {
       {"hangs", conclude_hangs},
       {"compiler", conclude_compile},
+      {"NCCL", conclude_nccl},
   };
   return kConclusions;
 }
