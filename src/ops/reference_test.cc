@@ -106,6 +106,17 @@ TEST(Reference, SortsIdsStablyAndSumsTheirRows) {
               ElementsAre(18, 0, 37, 8, 0));
 }
 
+TEST(Reference, KeepsEqualIdsInOrder) {
+  std::vector<int64_t> ids(200);
+  for (int64_t i = 0; i < 200; ++i) ids[i] = i * 7 % 3;
+  const Literal order =
+      evaluate("sort_ids", {Literal::from_i64({200}, ids)}, {{"num_ids", int64_t{3}}})[0];
+  for (int64_t i = 1; i < 200; ++i) {
+    const int64_t before = order.get_i64(i - 1), after = order.get_i64(i);
+    EXPECT_TRUE(ids[before] < ids[after] || (ids[before] == ids[after] && before < after)) << i;
+  }
+}
+
 // In this order float32 gives 0 and then 1; double, or another order, would not.
 TEST(Reference, SumsSegmentsInOrderInFloat32) {
   const Literal rows = Literal::from_f32({4, 1}, {1, 0x1p30f, -0x1p30f, 1});
