@@ -11,8 +11,6 @@ namespace {
 
 // Measured on two cores: items below this many multiplications run faster one a thread.
 constexpr int64_t kSmallItem = int64_t{1} << 24;
-constexpr int64_t kPanelRows =
-    256;  // a panel of the product is still in cache when its bias is added
 
 }  // namespace
 
@@ -51,20 +49,15 @@ void Gemm::run_float(const Item& item) const {
   const float* const a = static_cast<const float*>(a_) + item.a;
   const float* const b = static_cast<const float*>(b_) + item.b;
   float* const c = static_cast<float*>(c_) + item.c;
-  const int64_t panel = step_.has_bias ? std::min(step_.m, kPanelRows) : step_.m;
-  for (int64_t row = 0; row < step_.m; row += panel) {
-    const int64_t num_rows = std::min(panel, step_.m - row);
-    const dnnl_status_t status =
-        dnnl_sgemm(step_.transpose_a ? 'T' : 'N', step_.transpose_b ? 'T' : 'N', num_rows, step_.n,
-                   step_.k, 1.0f, a + row * (step_.transpose_a ? 1 : step_.lda), step_.lda, b,
-                   step_.ldb, 0.0f, c + row * step_.ldc, step_.ldc);
-    if (status != dnnl_success) {
-      throw InternalError(fmt::format("dnnl_sgemm {}x{}x{} lda {} ldb {} ldc {}: status {}",
-                                      step_.m, step_.n, step_.k, step_.lda, step_.ldb, step_.ldc,
-                                      static_cast<int>(status)));
-    }
-    if (step_.has_bias) add_bias(c, row, num_rows);
+  const dnnl_status_t status =
+      dnnl_sgemm(step_.transpose_a ? 'T' : 'N', step_.transpose_b ? 'T' : 'N', step_.m, step_.n,
+                 step_.k, 1.0f, a, step_.lda, b, step_.ldb, 0.0f, c, step_.ldc);
+  if (status != dnnl_success) {
+    throw InternalError(fmt::format("dnnl_sgemm {}x{}x{} lda {} ldb {} ldc {}: status {}", step_.m,
+                                    step_.n, step_.k, step_.lda, step_.ldb, step_.ldc,
+                                    static_cast<int>(status)));
   }
+  if (step_.has_bias) add_bias(c);
 }
 
 // For tests of gradients: no attempt at speed beyond the order of the loops.
@@ -82,14 +75,14 @@ void Gemm::run_double(const Item& item) const {
       }
     }
   }
-  if (step_.has_bias) add_bias(c, 0, step_.m);
+  if (step_.has_bias) add_bias(c);
 }
 
 template <typename T>
-void Gemm::add_bias(T* c, int64_t first_row, int64_t num_rows) const {
+void Gemm::add_bias(T* c) const {
   const T* const bias = static_cast<const T*>(bias_);
-#pragma omp parallel for schedule(static) if (num_rows * step_.n > (1 << 15))
-  for (int64_t i = first_row; i < first_row + num_rows; ++i) {
+#pragma omp parallel for schedule(static) if (step_.m * step_.n > (1 << 15))
+  for (int64_t i = 0; i < step_.m; ++i) {
     T* const row = c + i * step_.ldc;
     if (step_.bias_along_rows) {
       const T x = bias[i];

@@ -21,7 +21,7 @@ class Gemm {
   void run_float(const Item& item) const;
   void run_double(const Item& item) const;
   template <typename T>
-  void add_bias(T* c, int64_t first_row, int64_t num_rows) const;
+  void add_bias(T* c) const;
 
   ir::GemmStep step_;
   const void* a_;
