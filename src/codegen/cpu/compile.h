@@ -14,9 +14,9 @@ namespace monograph::codegen {
 using KernelFunction = void (*)(void* const* arguments);
 
 struct CompileOptions {
-  std::string compiler;         // a g++, with arguments if need be; empty: $CXX, else g++
-  std::string cache_directory;  // empty: default_cache_directory()
-  int num_jobs = 0;             // compilers at once; 0: one a core
+  std::string compiler = {};         // a g++, with arguments if need be; empty: $CXX, else g++
+  std::string cache_directory = {};  // empty: default_cache_directory()
+  int num_jobs = 0;                  // compilers at once; 0: one a core
 };
 
 struct CompiledKernels {

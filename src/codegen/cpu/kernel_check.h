@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/compile.h"
 #include "ir/literal.h"
 #include "ir/loop/loop.h"
 
@@ -20,6 +21,7 @@ struct BufferSet {
 struct CheckOptions {
   uint64_t seed = 1;
   int64_t index_extent = 1;                  // loaded integers are in 0..index_extent-1
+  double relative = 2e-5;                    // allowed difference of f32, of the largest element
   std::map<int, int> aliases = {};           // output buffer -> the input whose memory it is
   std::map<int, ir::Literal> contents = {};  // of buffers that must not be random
 };
@@ -28,9 +30,15 @@ struct CheckOptions {
 BufferSet make_buffers(const ir::Loop& loop, const CheckOptions& options);
 
 // The first element of an output that differs by more than a few roundings, or empty.
-std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferSet& expected);
+std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferSet& expected,
+                       double relative = 2e-5);
 
-// Compiles the loop, runs it and the oracle on equal buffers; their difference.
+// Compiles the loops together, runs each and the oracle on equal buffers; the first difference.
+std::string difference_from_oracle(const std::vector<ir::Loop>& loops,
+                                   const CheckOptions& options = {});
 std::string difference_from_oracle(const ir::Loop& loop, const CheckOptions& options = {});
+
+// Where these tests keep compiled kernels, so that they leave the user's cache alone.
+CompileOptions test_compile_options();
 
 }  // namespace monograph::codegen

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <random>
 
-#include "codegen/cpu/compile.h"
 #include "ir/loop/evaluate.h"
 #include "ir/loop/loop_parser.h"
 
@@ -42,15 +41,14 @@ std::vector<int64_t> sizes_of(const ir::Loop& loop, int64_t index_extent) {
   return sizes;
 }
 
-bool agree(DType dtype, double got, double expected, double magnitude) {
+bool agree(DType dtype, double got, double expected, double magnitude, double relative) {
   if (std::isnan(expected)) return std::isnan(got);
   if (got == expected) return true;
-  const double relative = dtype == DType::kBF16  ? 1.0 / 100
-                          : dtype == DType::kF16 ? 2e-3
-                          : dtype == DType::kF64 ? 1e-12
-                                                 : 2e-5;
-  return ir::is_floating(dtype) &&
-         std::fabs(got - expected) <= relative * (magnitude + std::fabs(expected));
+  if (dtype == DType::kBF16) relative = std::max(relative, 1.0 / 128);
+  if (dtype == DType::kF16) relative = std::max(relative, 1.0 / 1024);
+  if (dtype == DType::kF64) relative = 1e-12;
+  const double allowed = relative * (magnitude + std::fabs(expected));
+  return ir::is_floating(dtype) && std::fabs(got - expected) <= allowed;
 }
 
 }  // namespace
@@ -82,7 +80,8 @@ BufferSet make_buffers(const ir::Loop& loop, const CheckOptions& options) {
   return set;
 }
 
-std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferSet& expected) {
+std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferSet& expected,
+                       double relative) {
   for (size_t b = 0; b < loop.buffers.size(); ++b) {
     const Literal& e = expected.storage[b];
     const Literal& g = got.storage[b];
@@ -94,7 +93,7 @@ std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferS
     }
     for (int64_t i = 0; i < e.num_elements(); ++i) {
       if (!ir::is_floating(e.type().dtype) && e.get_i64(i) == g.get_i64(i)) continue;
-      if (agree(e.type().dtype, g.get(i), e.get(i), magnitude)) continue;
+      if (agree(e.type().dtype, g.get(i), e.get(i), magnitude, relative)) continue;
       return fmt::format("b{}[{}] is {}, expected {}, in\n{}", b, i, g.get(i), e.get(i),
                          loop.str());
     }
@@ -102,13 +101,26 @@ std::string difference(const ir::Loop& loop, const BufferSet& got, const BufferS
   return "";
 }
 
+std::string difference_from_oracle(const std::vector<ir::Loop>& loops,
+                                   const CheckOptions& options) {
+  const CompiledKernels kernels = compile_loops(loops, test_compile_options());
+  for (size_t l = 0; l < loops.size(); ++l) {
+    BufferSet expected = make_buffers(loops[l], options);
+    BufferSet got = make_buffers(loops[l], options);
+    ir::evaluate(loops[l], expected.addresses);
+    kernels.functions[l](got.addresses.data());
+    const std::string text = difference(loops[l], got, expected, options.relative);
+    if (!text.empty()) return text + "source " + kernels.sources[l];
+  }
+  return "";
+}
+
 std::string difference_from_oracle(const ir::Loop& loop, const CheckOptions& options) {
-  const CompiledKernels kernels = compile_loops({&loop, 1});
-  BufferSet expected = make_buffers(loop, options);
-  BufferSet got = make_buffers(loop, options);
-  ir::evaluate(loop, expected.addresses);
-  kernels.functions[0](got.addresses.data());
-  return difference(loop, got, expected);
+  return difference_from_oracle(std::vector<ir::Loop>{loop}, options);
+}
+
+CompileOptions test_compile_options() {
+  return {.cache_directory = testing::TempDir() + "monograph-codegen-test"};
 }
 
 TEST(KernelCheck, SeesOneWrongElement) {

@@ -175,7 +175,7 @@ constexpr std::string_view kPrelude =
             }
             return head;
           }
-)cpp";
+    )cpp";
 
 }  // namespace
 
