@@ -4,6 +4,7 @@
 #include "diagnose/nccl/nccl_report.h"
 #include "diagnose/reader.h"
 #include "diagnose/text_log.h"
+#include "diagnose/timeline/trace_report.h"
 
 // What this room reads and concludes, one line each. A reader that is sure of its kind stands
 // before one that takes what is left.
@@ -11,6 +12,7 @@ namespace monograph::diagnose {
 
 std::span<const Reader> readers() {
   static const Reader kReaders[] = {
+      {"Kineto trace", accepts_kineto, read_kineto_file},
       {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
       {"NCCL RAS report", accepts_ras, read_ras_file},
       {"text log", looks_like_text, read_text_log},  // last: takes any text
@@ -32,6 +34,7 @@ std::span<const Conclusion> conclusions() {
       {"hangs", conclude_hangs},
       {"compiler", conclude_compile},
       {"NCCL", conclude_nccl},
+      {"traces", conclude_traces},
   };
   return kConclusions;
 }
