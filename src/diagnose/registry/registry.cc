@@ -13,6 +13,7 @@ namespace monograph::diagnose {
 std::span<const Reader> readers() {
   static const Reader kReaders[] = {
       {"Kineto trace", accepts_kineto, read_kineto_file},
+      {"Nsight Systems export", accepts_nsight, read_nsight},
       {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
       {"NCCL RAS report", accepts_ras, read_ras_file},
       {"text log", looks_like_text, read_text_log},  // last: takes any text

@@ -10,6 +10,7 @@
 #include "diagnose/timeline/collectives.h"
 #include "diagnose/timeline/copies.h"
 #include "diagnose/timeline/kineto.h"
+#include "diagnose/timeline/nsight.h"
 #include "diagnose/timeline/overlap.h"
 #include "diagnose/timeline/trace_figure.h"
 #include "diagnose/timeline/trace_findings.h"
@@ -253,6 +254,24 @@ std::unique_ptr<Facts> read_kineto_file(Input& input) {
     reader.feed(std::string_view(buffer).substr(0, count));
   facts->timelines.push_back(reader.finish());
   facts->rank = facts->timelines.front().rank;
+  return facts;
+}
+
+bool accepts_nsight(std::string_view head, std::string_view /*path*/) {
+  return looks_like_sqlite(head);
+}
+
+std::unique_ptr<Facts> read_nsight(Input& input) {
+  constexpr size_t kMaxBytes = size_t{1} << 30;  // a compressed database is unpacked in memory
+  auto facts = std::make_unique<TraceFacts>();
+  facts->timelines = input.is_compressed()
+                         ? read_nsight_bytes(input.read_all(kMaxBytes), input.path())
+                         : read_nsight_file(input.path());
+  if (facts->timelines.size() == 1) {
+    Timeline& only = facts->timelines.front();
+    if (only.rank < 0) only.rank = rank_of_name(input.path());
+    facts->rank = only.rank;
+  }
   return facts;
 }
 

@@ -17,6 +17,9 @@ struct TraceFacts : Facts {
 bool accepts_kineto(std::string_view head, std::string_view path);
 std::unique_ptr<Facts> read_kineto_file(Input& input);
 
+bool accepts_nsight(std::string_view head, std::string_view path);
+std::unique_ptr<Facts> read_nsight(Input& input);
+
 void conclude_traces(const FactsList& facts, Report& report);
 
 }  // namespace monograph::diagnose
