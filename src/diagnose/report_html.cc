@@ -4,6 +4,7 @@
 
 #include "diagnose/finding.h"
 #include "diagnose/report_words.h"
+#include "diagnose/svg.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -38,36 +39,13 @@ figure{margin:10px 0;overflow-x:auto}figcaption{color:var(--dim);font-size:13.5p
 svg{max-width:100%;height:auto;background:#fff;border-radius:4px}
 )";
 
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-    }
-  }
-  return out;
-}
-
 void add_finding(const Finding& finding, bool first, std::string& html) {
   html +=
       fmt::format("<div class=\"finding {}{}\"><p><b>{}</b>{}{}</p><dl>", name(finding.severity),
-                  first ? " first" : "", name(finding.severity), escape(finding.what),
+                  first ? " first" : "", name(finding.severity), escape_xml(finding.what),
                   finding.count > 1 ? fmt::format(" ({} times)", with_commas(finding.count)) : "");
   const auto add = [&](std::string_view label, std::string_view value) {
-    if (!value.empty()) html += fmt::format("<dt>{}</dt><dd>{}</dd>", label, escape(value));
+    if (!value.empty()) html += fmt::format("<dt>{}</dt><dd>{}</dd>", label, escape_xml(value));
   };
   add("where", describe(finding.where));
   add("why", finding.why);
@@ -77,29 +55,29 @@ void add_finding(const Finding& finding, bool first, std::string& html) {
     html +=
         fmt::format("<details{}><summary>evidence, {} line{}</summary><pre>", first ? " open" : "",
                     finding.evidence.size(), finding.evidence.size() == 1 ? "" : "s");
-    for (const std::string& line : finding.evidence) html += escape(line) + "\n";
+    for (const std::string& line : finding.evidence) html += escape_xml(line) + "\n";
     html += "</pre></details>";
   }
   html += "</div>\n";
 }
 
 void add_table(const Table& table, std::string& html) {
-  if (!table.title.empty()) html += fmt::format("<h3>{}</h3>", escape(table.title));
+  if (!table.title.empty()) html += fmt::format("<h3>{}</h3>", escape_xml(table.title));
   html += "<div class=\"scroll\"><table><tr>";
   const auto is_number = [&](std::size_t i) {
     return !table.rows.empty() && i < table.rows[0].size() &&
            !std::holds_alternative<std::string>(table.rows[0][i]);
   };
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    html +=
-        fmt::format("<th{}>{}</th>", is_number(i) ? " class=\"n\"" : "", escape(table.columns[i]));
+    html += fmt::format("<th{}>{}</th>", is_number(i) ? " class=\"n\"" : "",
+                        escape_xml(table.columns[i]));
   }
   html += "</tr>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
       html += fmt::format("<td{}>{}</td>", is_number(i) ? " class=\"n\"" : "",
-                          escape(cell_text(row[i])));
+                          escape_xml(cell_text(row[i])));
     }
     html += "</tr>\n";
   }
@@ -107,11 +85,12 @@ void add_table(const Table& table, std::string& html) {
 }
 
 void add_section(const Section& section, std::string& html) {
-  html += fmt::format("<h2>{}</h2>\n", escape(section.title));
-  for (const std::string& line : section.lines) html += fmt::format("<p>{}</p>\n", escape(line));
+  html += fmt::format("<h2>{}</h2>\n", escape_xml(section.title));
+  for (const std::string& line : section.lines)
+    html += fmt::format("<p>{}</p>\n", escape_xml(line));
   for (const Figure& figure : section.figures) {
-    html += fmt::format("<figure><figcaption>{}</figcaption>", escape(figure.title));
-    html += figure.svg.empty() ? "<pre>" + escape(figure.text) + "</pre>" : figure.svg;
+    html += fmt::format("<figure><figcaption>{}</figcaption>", escape_xml(figure.title));
+    html += figure.svg.empty() ? "<pre>" + escape_xml(figure.text) + "</pre>" : figure.svg;
     html += "</figure>\n";
   }
   for (const Table& table : section.tables) add_table(table, html);
@@ -124,7 +103,7 @@ std::string to_html(const Report& report) {
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width\"><title>{}</title>"
       "<style>{}</style></head><body>\n<h1>{}</h1><p class=\"sum\">{}</p>\n",
-      escape(report.title), kStyle, escape(report.title), escape(summary_line(report)));
+      escape_xml(report.title), kStyle, escape_xml(report.title), escape_xml(summary_line(report)));
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
     add_finding(report.findings[i], i == 0, html);
   }

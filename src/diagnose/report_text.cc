@@ -108,7 +108,10 @@ class Writer {
     for (const auto& row : table.rows) {
       if (rows.size() > kMaxRows) break;
       std::vector<std::string>& cells = rows.emplace_back();
-      for (const Cell& cell : row) cells.push_back(cell_text(cell));
+      for (const Cell& cell : row) {
+        cells.push_back(cell_text(cell));
+        std::replace(cells.back().begin(), cells.back().end(), '\n', ' ');
+      }
     }
     std::vector<std::size_t> widths(table.columns.size(), 0);
     for (const auto& row : rows) {

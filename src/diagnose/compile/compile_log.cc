@@ -85,12 +85,12 @@ void CompileLogBuilder::add_cudagraph_skip(CompilerHint value) {
   }
 }
 
-void CompileLogBuilder::add_graph(int rank, std::string compile_id, std::string stage,
-                                  std::string text) {
+void CompileLogBuilder::add_graph(GraphText graph, std::string text) {
   if (facts_->graphs.size() >= kMaxDifferent) return;
   std::shared_ptr<const std::string>& shared = texts_[std::hash<std::string>{}(text)];
   if (!shared || *shared != text) shared = std::make_shared<const std::string>(std::move(text));
-  facts_->graphs.push_back({rank, std::move(compile_id), std::move(stage), shared});
+  graph.text = shared;
+  facts_->graphs.push_back(std::move(graph));
 }
 
 void CompileLogBuilder::add(CollectiveSchedule value) {

@@ -83,7 +83,8 @@ struct CacheComponent {
 struct CacheEvent {
   int rank = -1;
   std::string compile_id;
-  std::string cache;  // "fx_graph", "aotautograd"
+  CompiledFunction function;  // if known when it was logged
+  std::string cache;          // "fx_graph", "aotautograd"
   CacheState state = CacheState::kMiss;
   std::string key;
   std::string reason;  // of a bypass
@@ -113,7 +114,8 @@ struct Compilation {
 struct GraphText {
   int rank = -1;
   std::string compile_id;
-  std::string stage;  // "dynamo", "aot_forward", "aot_joint", "post_grad", ...
+  CompiledFunction function;  // if known when it was logged
+  std::string stage;          // "dynamo", "aot_forward", "aot_joint", "post_grad", ...
   std::shared_ptr<const std::string> text;
 };
 
@@ -137,6 +139,7 @@ struct CompilerHint {
 struct CollectiveSchedule {
   int rank = -1;
   std::string compile_id;
+  CompiledFunction function;     // if known when it was logged
   std::vector<std::string> ops;  // in launch order
 };
 
@@ -159,9 +162,8 @@ struct CompileFacts : Facts {
   std::vector<ExecutionOrder> execution_orders;
   std::map<std::string, std::string> versions;  // "pytorch" -> "2.11.0+cu130"
   std::int64_t num_records = 0;
-  std::int64_t num_torn = 0;         // lines or records that could not be understood
-  std::int64_t num_bad_digests = 0;  // payloads that do not match their digest
-  bool is_structured = false;        // from TORCH_TRACE
+  std::int64_t num_torn = 0;   // lines or records that could not be understood
+  bool is_structured = false;  // from TORCH_TRACE
 };
 
 // Collects what a reader finds. Equal things are kept once and counted, so that the memory needed
@@ -180,7 +182,8 @@ class CompileLogBuilder {
   void add(FusionCount value);
   void add_hint(CompilerHint value);
   void add_cudagraph_skip(CompilerHint value);
-  void add_graph(int rank, std::string compile_id, std::string stage, std::string text);
+  // `graph` without its text.
+  void add_graph(GraphText graph, std::string text);
   void add(CollectiveSchedule value);
 
   std::shared_ptr<const CacheComponent> component(CacheComponent value);

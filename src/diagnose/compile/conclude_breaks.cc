@@ -40,7 +40,7 @@ std::map<std::tuple<std::string, int, std::string>, BreakGroup> group_breaks(
   std::map<std::tuple<std::string, int, std::string>, BreakGroup> groups;
   for (std::size_t i = 0; i < job.logs.size(); ++i) {
     for (const GraphBreak& value : job.logs[i]->breaks) {
-      const int rank = value.rank >= 0 ? value.rank : job.log_ranks[i];
+      const int rank = job.rank_of(i, value.rank);
       BreakGroup& group = groups[{value.file, value.line, value.reason}];
       if (group.best == nullptr || richness(value) > richness(*group.best)) group.best = &value;
       group.ranks.insert(rank);

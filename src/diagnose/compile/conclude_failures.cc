@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "diagnose/compile/job.h"
@@ -69,11 +70,12 @@ void conclude_failures(const CompileJob& job, Report& report) {
     finding.where.frame = frame_label(value.function.name, value.compile_id);
     finding.where.file = has_frame ? value.fail_frame.file : value.function.file;
     finding.where.line = has_frame ? value.fail_frame.line : value.function.line;
-    const std::string first_line = value.fail_reason.substr(0, value.fail_reason.find('\n'));
+    std::string reason = value.fail_reason.substr(0, 300);
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
     finding.what = fmt::format("compiling {} failed with {}",
                                value.function.name.empty() ? "a function" : value.function.name,
                                value.fail_type);
-    finding.why = first_line.substr(0, 300);
+    finding.why = reason;
     finding.advice = failure_advice(value.fail_type, value.fail_reason);
     if (!value.fail_reason.empty()) finding.evidence.push_back(value.fail_reason.substr(0, 400));
     report.findings.push_back(std::move(finding));

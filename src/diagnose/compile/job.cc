@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "diagnose/compile/rank_comparison.h"
 #include "diagnose/source.h"
 
 namespace monograph::diagnose {
@@ -62,6 +63,28 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts) {
   return jobs;
 }
 
+void conclude_health(const CompileJob& job, Report& report) {
+  std::int64_t torn = 0, records = 0;
+  Finding finding;
+  for (const CompileFacts* log : job.logs) {
+    records += log->num_records;
+    torn += log->num_torn;
+    if (log->num_torn > 0) {
+      finding.evidence.push_back(fmt::format("{}: {} of {} records", log->path, log->num_torn,
+                                             log->num_records + log->num_torn));
+    }
+  }
+  report.statistics.push_back({"compiler_records", records});
+  if (torn == 0) return;
+  finding.code = "torn_records";
+  finding.severity = Severity::kNote;
+  finding.count = torn;
+  finding.what = "records of the compiler log were torn or invalid and left out";
+  finding.why = "the writer was killed, two processes wrote to one file, or the file was edited";
+  finding.advice = "nothing, if few; else give each process a log of its own (TORCH_TRACE=folder)";
+  report.findings.push_back(std::move(finding));
+}
+
 std::string frame_label(const std::string& function, const std::string& compile_id) {
   if (compile_id.empty()) return function;
   return function.empty() ? fmt::format("[{}]", compile_id)
@@ -77,9 +100,13 @@ std::vector<int> known_ranks(const std::set<int>& ranks) {
 void conclude_compile(const FactsList& facts, Report& report) {
   for (const CompileJob& job : gather_jobs(facts)) {
     conclude_failures(job, report);
+    conclude_ranks(job, report);
     conclude_recompiles(job, report);
     conclude_breaks(job, report);
+    conclude_times(job, report);
+    conclude_cache(job, report);
     conclude_fusion(job, report);
+    conclude_health(job, report);
   }
 }
 

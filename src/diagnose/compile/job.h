@@ -25,6 +25,12 @@ struct CompileJob {
   std::vector<int> log_ranks;  // of each log
   std::set<int> ranks;         // all that occur, without -1
 
+  // The rank of a record of log `i` that gives `rank`. Where the file's name was believed instead
+  // of its content, records follow.
+  int rank_of(std::size_t i, int rank) const {
+    return rank < 0 || rank == logs[i]->rank ? log_ranks[i] : rank;
+  }
+
   // The records of one kind in all logs. A process that was logged as text and as a trace says
   // everything twice: see `prefer_structured`.
   template <typename T>
@@ -32,7 +38,7 @@ struct CompileJob {
     std::vector<Ranked<T>> found;
     for (std::size_t i = 0; i < logs.size(); ++i) {
       for (const T& value : logs[i]->*member) {
-        found.push_back({value.rank >= 0 ? value.rank : log_ranks[i], &value});
+        found.push_back({rank_of(i, value.rank), &value});
       }
     }
     return found;
@@ -46,13 +52,13 @@ struct CompileJob {
     for (std::size_t i = 0; i < logs.size(); ++i) {
       if (!logs[i]->is_structured) continue;
       for (const T& value : logs[i]->*member) {
-        structured.insert(value.rank >= 0 ? value.rank : log_ranks[i]);
+        structured.insert(rank_of(i, value.rank));
       }
     }
     std::vector<Ranked<T>> found;
     for (std::size_t i = 0; i < logs.size(); ++i) {
       for (const T& value : logs[i]->*member) {
-        const int rank = value.rank >= 0 ? value.rank : log_ranks[i];
+        const int rank = rank_of(i, value.rank);
         if (logs[i]->is_structured || !structured.contains(rank)) found.push_back({rank, &value});
       }
     }
@@ -77,5 +83,8 @@ void conclude_breaks(const CompileJob& job, Report& report);
 void conclude_recompiles(const CompileJob& job, Report& report);
 void conclude_failures(const CompileJob& job, Report& report);
 void conclude_fusion(const CompileJob& job, Report& report);
+void conclude_times(const CompileJob& job, Report& report);
+void conclude_cache(const CompileJob& job, Report& report);
+void conclude_health(const CompileJob& job, Report& report);
 
 }  // namespace monograph::diagnose

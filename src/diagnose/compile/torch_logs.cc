@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -335,7 +336,8 @@ class TorchLogsReader : public LineReader {
         close_limit(block);
         break;
       case BlockKind::kGraph:
-        builder_.add_graph(block.rank, block.compile_id, graph_stage(block), block.text);
+        builder_.add_graph({block.rank, block.compile_id, {}, graph_stage(block), nullptr},
+                           block.text);
         break;
       case BlockKind::kFailure:
         close_failure(block);

@@ -1,5 +1,6 @@
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/torch_logs.h"
+#include "diagnose/compile/torch_trace.h"
 #include "diagnose/hang/hang_report.h"
 #include "diagnose/nccl/nccl_report.h"
 #include "diagnose/reader.h"
@@ -16,6 +17,7 @@ std::span<const Reader> readers() {
       {"Nsight Systems export", accepts_nsight, read_nsight},
       {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
       {"NCCL RAS report", accepts_ras, read_ras_file},
+      {"TORCH_TRACE log", accepts_torch_trace, read_torch_trace},
       {"text log", looks_like_text, read_text_log},  // last: takes any text
   };
   return kReaders;

@@ -1,0 +1,149 @@
+#include "diagnose/compile/cache_misses.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "diagnose/compile/rank_comparison.h"
+
+namespace monograph::diagnose {
+namespace {
+
+enum class Part { kSettings, kInputs, kGraph };
+
+// What of the compilation a component describes.
+Part part_of(std::string_view name) {
+  if (name == "gm" || name.starts_with("graph") || name.starts_with("aot_config") ||
+      name.starts_with("user_defined_triton")) {
+    return Part::kGraph;
+  }
+  if (name.starts_with("example_inputs") || name.starts_with("inputs_to_check") ||
+      name.find("static_input_idxs") != std::string_view::npos ||
+      name.find("graph_id") != std::string_view::npos) {
+    return Part::kInputs;
+  }
+  return Part::kSettings;
+}
+
+// Differs between ranks and runs without meaning: not a cause by itself.
+bool is_noise(std::string_view name) {
+  return name.find("graph_id") != std::string_view::npos;
+}
+
+using Components = std::vector<std::shared_ptr<const CacheComponent>>;
+
+std::vector<ComponentChange> difference(const Components& before, const Components& after) {
+  std::unordered_map<std::string_view, const CacheComponent*> old;
+  for (const auto& component : before) old[component->name] = component.get();
+  std::vector<ComponentChange> changes;
+  for (const auto& component : after) {
+    const auto found = old.find(component->name);
+    if (found == old.end()) {
+      changes.push_back({component->name, "absent", component->value});
+      continue;
+    }
+    if (found->second->hash != component->hash) {
+      changes.push_back({component->name, found->second->value, component->value});
+    }
+    old.erase(found);
+  }
+  for (const auto& [name, component] : old) {
+    changes.push_back({std::string(name), component->value, "absent"});
+  }
+  std::erase_if(changes, [](const ComponentChange& change) { return is_noise(change.name); });
+  std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(part_of(a.name), a.name) < std::make_pair(part_of(b.name), b.name);
+  });
+  return changes;
+}
+
+// The part of two long values around where they part.
+void shorten(ComponentChange& change) {
+  constexpr std::size_t kContext = 30, kShown = 90;
+  std::size_t same = 0;
+  while (same < change.before.size() && same < change.after.size() &&
+         change.before[same] == change.after[same]) {
+    ++same;
+  }
+  const std::size_t from = same > kContext ? same - kContext : 0;
+  for (std::string* value : {&change.before, &change.after}) {
+    std::string text = from > 0 && from < value->size() ? "..." + value->substr(from) : *value;
+    if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+    *value = std::move(text);
+  }
+}
+
+MissCause cause_of(const std::vector<ComponentChange>& changes) {
+  MissCause cause = MissCause::kSettings;
+  for (const ComponentChange& change : changes) {
+    const Part part = part_of(change.name);
+    if (part == Part::kGraph) return MissCause::kGraph;
+    if (part == Part::kInputs) cause = MissCause::kInputs;
+  }
+  return cause;
+}
+
+}  // namespace
+
+std::vector<ExplainedMiss> explain_misses(const CompileJob& job) {
+  const FunctionNames names(job);
+  std::vector<ExplainedMiss> misses;
+  // Earlier events of one rank and cache: another rank's are no reason for this one's entries.
+  std::map<std::pair<int, std::string>, std::vector<const CacheEvent*>> earlier;
+  for (const Ranked<CacheEvent>& record : job.prefer_structured(&CompileFacts::cache_events)) {
+    const auto& [rank, event] = record;
+    std::vector<const CacheEvent*>& known = earlier[{rank, event->cache}];
+    if (event->state == CacheState::kMiss) {
+      ExplainedMiss miss;
+      miss.rank = rank;
+      miss.event = event;
+      miss.function = names.of(record).name;
+      const CacheEvent* nearest = nullptr;
+      std::vector<ComponentChange> best;
+      bool again = event->count > 1 && !event->key.empty();
+      for (const CacheEvent* other : known) {
+        again = again || (!event->key.empty() && other->key == event->key);
+        if (other->components.empty() || event->components.empty()) continue;
+        std::vector<ComponentChange> changes = difference(other->components, event->components);
+        if (nearest == nullptr || changes.size() <= best.size()) {
+          nearest = other;
+          best = std::move(changes);
+        }
+      }
+      if (again) {
+        miss.cause = MissCause::kSameKey;
+      } else if (nearest != nullptr) {
+        miss.changes = std::move(best);
+        miss.cause = cause_of(miss.changes);
+        for (ComponentChange& change : miss.changes) shorten(change);
+      } else {
+        miss.cause =
+            event->components.empty() && !known.empty() ? MissCause::kUnknown : MissCause::kCold;
+      }
+      misses.push_back(std::move(miss));
+    }
+    if (event->state != CacheState::kBypass) known.push_back(event);
+  }
+  return misses;
+}
+
+std::string_view describe(MissCause cause) {
+  switch (cause) {
+    case MissCause::kCold:
+      return "first of its kind";
+    case MissCause::kGraph:
+      return "another graph";
+    case MissCause::kInputs:
+      return "other inputs";
+    case MissCause::kSettings:
+      return "other settings";
+    case MissCause::kSameKey:
+      return "missed again";
+    case MissCause::kUnknown:
+      return "not logged";
+  }
+  return "";
+}
+
+}  // namespace monograph::diagnose

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diagnose/compile/job.h"
+
+// Why a compiler cache missed: the difference between the missed key's components and those of the
+// most similar key that was known by then.
+namespace monograph::diagnose {
+
+enum class MissCause {
+  kCold,      // nothing to compare with: the first compilation of its kind
+  kGraph,     // another graph
+  kInputs,    // the same graph, other input sizes, strides, dtypes or devices
+  kSettings,  // the same graph and inputs, another configuration, version or environment
+  kSameKey,   // the very key was missed, so compiled, before
+  kUnknown,   // the log holds no components
+};
+
+struct ComponentChange {
+  std::string name;    // "inductor_config[max_autotune]"
+  std::string before;  // "absent" if the earlier key had none
+  std::string after;
+};
+
+struct ExplainedMiss {
+  int rank = -1;
+  const CacheEvent* event = nullptr;
+  std::string function;
+  MissCause cause = MissCause::kUnknown;
+  std::vector<ComponentChange> changes;  // what tells most first: settings, inputs, graph
+};
+
+std::vector<ExplainedMiss> explain_misses(const CompileJob& job);
+
+std::string_view describe(MissCause cause);
+
+}  // namespace monograph::diagnose

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "diagnose/compile/job.h"
+#include "diagnose/compile/time_chart.h"
+#include "diagnose/compile/torch_prefix.h"
+
+namespace monograph::diagnose {
+namespace {
+
+// A rank is slow if it takes this many times the median, and this many seconds more.
+constexpr double kSlowRatio = 1.5;
+constexpr double kSlowSeconds = 1.0;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+bool is_slow(double value, double typical, std::size_t num_ranks) {
+  // Two ranks do not tell which of them is usual: ask for more.
+  const double ratio = num_ranks > 2 ? kSlowRatio : 2 * kSlowRatio;
+  return value > ratio * typical && value - typical > kSlowSeconds;
+}
+
+// The same compilation on each rank: function, how many times compiled before, direction.
+using CompileKey = std::tuple<std::string, int, bool>;
+
+std::map<CompileKey, std::map<int, const Compilation*>> align(const CompileJob& job) {
+  std::map<CompileKey, std::map<int, const Compilation*>> aligned;
+  std::map<std::tuple<int, std::string, bool>, int> seen;
+  for (const auto& [rank, value] : job.prefer_structured(&CompileFacts::compilations)) {
+    if (value->seconds < 0 || !value->finished) continue;
+    std::string function = fmt::format("{}|{}|{}", value->function.name,
+                                       base_name(value->function.file), value->function.line);
+    if (value->function.name.empty()) function = value->compile_id;
+    const int nth = seen[{rank, function, value->is_backward}]++;
+    aligned[{function, nth, value->is_backward}][rank] = value;
+  }
+  return aligned;
+}
+
+// The phase in which `slow` exceeds the median of all ranks most.
+std::string slow_phase(const Compilation& slow, const std::map<int, const Compilation*>& all,
+                       double& excess) {
+  std::string worst;
+  excess = 0;
+  for (const auto& [phase, seconds] : slow.phases) {
+    std::vector<double> others;
+    for (const auto& [rank, value] : all) {
+      const auto found = value->phases.find(phase);
+      others.push_back(found == value->phases.end() ? 0 : found->second);
+    }
+    const double more = seconds - median(others);
+    if (more > excess) {
+      excess = more;
+      worst = phase;
+    }
+  }
+  return worst;
+}
+
+std::string phase_advice(const std::string& phase) {
+  if (phase == "triton" || phase == "code generation") {
+    return "compare its kernel cache (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR: cold, on a slow "
+           "or shared disk?) and its CPU load (TORCHINDUCTOR_COMPILE_THREADS, cores bound to the "
+           "rank)";
+  }
+  return "compare the rank's CPU binding, load and disk with the others', and whether its compiler "
+         "cache was cold";
+}
+
+void find_stragglers(const CompileJob& job, Report& report) {
+  for (const auto& [key, by_rank] : align(job)) {
+    if (by_rank.size() < 2) continue;
+    std::vector<double> times;
+    for (const auto& [rank, value] : by_rank) times.push_back(value->seconds);
+    const double typical =
+        by_rank.size() > 2 ? median(times) : *std::min_element(times.begin(), times.end());
+    Finding finding;
+    double longest = 0;
+    const Compilation* worst = nullptr;
+    for (const auto& [rank, value] : by_rank) {
+      if (!is_slow(value->seconds, typical, by_rank.size())) continue;
+      finding.where.ranks.push_back(rank);
+      if (value->seconds > longest) {
+        longest = value->seconds;
+        worst = value;
+      }
+    }
+    if (worst == nullptr) continue;
+    double excess = 0;
+    const std::string phase = slow_phase(*worst, by_rank, excess);
+    finding.code = "compile_straggler";
+    finding.weight = longest - typical;
+    finding.where.frame = frame_label(worst->function.name, worst->compile_id);
+    finding.where.file = worst->function.file;
+    finding.where.line = worst->function.line;
+    finding.what = fmt::format(
+        "{} took {:.1f} s to compile {}{}, the others {:.1f} s",
+        describe_ranks(finding.where.ranks), longest, std::get<2>(key) ? "the backward of " : "",
+        worst->function.name.empty() ? "a graph" : worst->function.name, typical);
+    finding.why = phase.empty() ? "the log gives no phases"
+                                : fmt::format("{:.1f} s more in phase '{}'", excess, phase);
+    finding.why += "; all other ranks wait in their next collective";
+    finding.advice = phase_advice(phase);
+    for (const auto& [rank, value] : by_rank) {
+      std::string line = fmt::format("rank {}: {:.2f} s", rank, value->seconds);
+      for (const auto& [name, seconds] : value->phases) {
+        line += fmt::format("  {} {:.2f}", name, seconds);
+      }
+      if (finding.evidence.size() < 16) finding.evidence.push_back(std::move(line));
+    }
+    report.findings.push_back(std::move(finding));
+  }
+}
+
+// Begun and not ended when the log ends.
+void find_unfinished(const CompileJob& job, Report& report) {
+  std::map<std::string, std::pair<const Compilation*, std::set<int>>> unfinished;
+  std::set<int> ranks;
+  for (const auto& [rank, value] : job.prefer_structured(&CompileFacts::compilations)) {
+    ranks.insert(rank);
+    if (value->finished || value->function.name.empty()) continue;
+    auto& [first, where] =
+        unfinished[fmt::format("{}|{}", value->function.name, value->function.line)];
+    if (first == nullptr) first = value;
+    where.insert(rank);
+  }
+  for (const auto& [key, entry] : unfinished) {
+    const Compilation& value = *entry.first;
+    const bool some = entry.second.size() < ranks.size();
+    Finding finding;
+    finding.code = "compile_unfinished";
+    finding.severity = some ? Severity::kWarning : Severity::kNote;
+    finding.weight = 60;
+    finding.where.ranks = known_ranks(entry.second);
+    finding.where.frame = frame_label(value.function.name, value.compile_id);
+    finding.where.file = value.function.file;
+    finding.where.line = value.function.line;
+    finding.what =
+        fmt::format("the compilation of {} ({}:{}) has begun and not ended", value.function.name,
+                    base_name(value.function.file), value.function.line);
+    finding.why = some ? "the other ranks finished it: these hang in the compiler, died, or their "
+                         "log was cut"
+                       : "the log ends while it runs";
+    finding.advice =
+        "look at the end of the rank's own output; py-spy dump --pid shows where a "
+        "living process stands";
+    report.findings.push_back(std::move(finding));
+  }
+}
+
+void add_table(const CompileJob& job, Section& section, double& total) {
+  Table table{"Compilations, longest first",
+              {"function", "graph", "rank", "seconds", "dynamo", "aot autograd", "inductor",
+               "code generation", "triton"},
+              {}};
+  std::vector<Ranked<Compilation>> sorted;
+  for (const auto& ranked : job.prefer_structured(&CompileFacts::compilations)) {
+    if (ranked.value->seconds > 0) sorted.push_back(ranked);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.value->seconds > b.value->seconds;
+  });
+  constexpr std::size_t kMaxRows = 200;
+  for (const auto& [rank, value] : sorted) {
+    total += value->seconds;
+    if (table.rows.size() >= kMaxRows) continue;
+    std::vector<Cell> row = {value->function.name + (value->is_backward ? " (backward)" : ""),
+                             value->compile_id, rank < 0 ? std::string("-") : std::to_string(rank),
+                             value->seconds};
+    for (std::size_t i = 4; i < table.columns.size(); ++i) {
+      const auto found = value->phases.find(table.columns[i]);
+      row.emplace_back(found == value->phases.end() ? 0.0 : found->second);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  if (!table.rows.empty()) section.tables.push_back(std::move(table));
+}
+
+}  // namespace
+
+void conclude_times(const CompileJob& job, Report& report) {
+  if (job.ranks.size() > 1) find_stragglers(job, report);
+  find_unfinished(job, report);
+  Section section;
+  section.title = "Compile time";
+  double total = 0;
+  add_table(job, section, total);
+  if (section.tables.empty()) return;
+  add_time_chart(job, section);
+  report.statistics.push_back({"compile_seconds", total});
+  report.sections.push_back(std::move(section));
+}
+
+}  // namespace monograph::diagnose
