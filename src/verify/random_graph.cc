@@ -45,7 +45,8 @@ class Generator {
   bool allows(DType dtype) const { return !options_.allows_dtype || options_.allows_dtype(dtype); }
 
   void add_placeholders() {
-    for (const Shape& shape : {Shape{4, 6}, Shape{6}, Shape{4, 1}, Shape{}, Shape{2, 4, 6}}) {
+    for (const Shape& shape :
+         {Shape{4, 6}, Shape{6}, Shape{4, 1}, Shape{}, Shape{2, 4, 6}, Shape{3, 2, 5}}) {
       add_input(DType::kF32, shape);
     }
     for (const DType dtype : {DType::kI64, DType::kBF16, DType::kBool, DType::kF64}) {
@@ -131,7 +132,7 @@ class Generator {
     const int rank = operands.empty() ? 2 : operands[0].shape().rank();
     for (int axis = 0; axis < rank; ++axis) axes.push_back(axis);
     std::shuffle(axes.begin(), axes.end(), random_);
-    if (below(2) == 0) return axes;
+    if (below(4) == 0) return axes;  // of a permute
     axes.resize(below(axes.size() + 1));
     std::sort(axes.begin(), axes.end());
     return axes;
@@ -148,11 +149,13 @@ class Generator {
     return dims;
   }
 
+  // Most values that nothing uses are outputs; the rest are dead.
   void add_roots() {
     ir::Graph& graph = build_.graph();
-    for (int i = 0; i < 5; ++i) {
-      const Value value = values_[values_.size() - 1 - below(values_.size() / 2)];
-      graph.add_output(fmt::format("y{}", i), value);
+    const auto users = ir::users_of(graph);
+    for (const Value value : values_) {
+      if (users.contains(value) || below(4) == 0) continue;
+      graph.add_output(fmt::format("y{}", graph.outputs().size()), value);
     }
     for (auto value = values_.rbegin(); value != values_.rend(); ++value) {
       if (value->type() != state_->types()[0]) continue;
