@@ -15,6 +15,7 @@ struct Verb {
   int (*run)(std::span<const std::string> args);
 };
 
+int run_logs(std::span<const std::string> args);
 int run_trace(std::span<const std::string> args);
 
 // In the order in which they are shown.
