@@ -139,7 +139,8 @@ class ProgramBuilder {
     const Value b = node.operand(has_bias ? 2 : 1);
     const Value c{const_cast<Node*>(&node), 0};
     ir::GemmStep gemm;
-    gemm.dtype = c.dtype();
+    gemm.dtype = a.dtype();
+    gemm.result_dtype = c.dtype();
     gemm.m = a.shape()[-2];
     gemm.k = a.shape()[-1];
     gemm.n = b.shape()[-1];
@@ -178,7 +179,10 @@ class ProgramBuilder {
     gemm.c = address_of(c);
     gemm.has_bias = has_bias;
     gemm.bias_along_rows = vc.transposed;
-    if (has_bias) gemm.bias = address_of(node.operand(0));
+    if (has_bias) {
+      gemm.bias = address_of(node.operand(0));
+      gemm.bias_dtype = node.operand(0).dtype();
+    }
     const ops::Cost cost = ops::cost_of(node);
     ir::Step& step = add_step(node, std::move(gemm));
     step.flops = cost.flops;

@@ -33,6 +33,7 @@ constexpr PipelineStep kPipeline[] = {
      "what is pointwise and what is a product is known now; its constants go along"},
     {"scale_before_sum", passes::scale_before_sum,
      "constants are on the right, and reductions have their final axes"},
+    {"widen_products", passes::widen_products, "who reads a product is final"},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
      "fold_bias leaves products; kernels take no node without users", true},

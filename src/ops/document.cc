@@ -24,7 +24,8 @@ std::string signature(const OpDef& op) {
   std::string text = fmt::format("{}({})", op.name, fmt::join(op.operands, ", "));
   std::vector<std::string> attributes;
   for (const AttributeSpec& spec : op.attributes) {
-    attributes.push_back(fmt::format("{}: {}", spec.name, kind_name(spec.kind)));
+    attributes.push_back(
+        fmt::format("{}{}: {}", spec.name, spec.is_optional ? "?" : "", kind_name(spec.kind)));
   }
   if (!attributes.empty()) text += fmt::format(" {{{}}}", fmt::join(attributes, ", "));
   return text;

@@ -21,6 +21,7 @@ std::string_view kind_name(AttributeKind kind);  // "ints"
 struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
+  bool is_optional = false;
 };
 
 // What holds for every node of an op. A pass asks for a trait, never for a list of names.

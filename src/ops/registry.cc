@@ -37,6 +37,7 @@ void check_attributes(const InferContext& context) {
   for (const AttributeSpec& spec : op.attributes) {
     const auto found = context.attributes.find(std::string(spec.name));
     const std::string_view kind = kind_name(spec.kind);
+    if (found == context.attributes.end() && spec.is_optional) continue;
     if (found == context.attributes.end()) {
       context.fail("attribute '{}' ({}) is missing: give it", spec.name, kind);
     }

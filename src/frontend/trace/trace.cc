@@ -5,6 +5,7 @@
 #include "analysis/liveness.h"
 #include "base/error.h"
 #include "frontend/trace/stream.h"
+#include "ops/registry.h"
 
 namespace monograph::trace {
 namespace {
@@ -115,6 +116,13 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
   builder_.set_provenance(place);
   builder_.set_phase(phase_);
   ir::Node* node = nullptr;
+  const bool is_product = ops::op_named(op).has(ops::kLibrary);
+  bool is_narrowed = false;
+  for (ir::Value& operand : operands) {
+    if (!is_product || !precision_.narrows(operand)) continue;
+    operand = narrowed(builder_, operand, precision_.compute);
+    is_narrowed = true;
+  }
   try {
     node = builder_.emit_node(op, std::move(operands), std::move(attributes));
   } catch (const UserError& error) {
@@ -123,7 +131,10 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
   }
   std::vector<Tensor> results;
   for (int i = 0; i < node->num_results(); ++i) {
-    results.emplace_back(shared_from_this(), node->result(i));
+    const ir::Value result = node->result(i);
+    const bool widens = is_narrowed && result.dtype() == precision_.compute;
+    results.emplace_back(shared_from_this(),
+                         widens ? builder_.convert(result, ir::DType::kF32) : result);
   }
   return results;
 }

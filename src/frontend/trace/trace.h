@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/trace/precision.h"
 #include "frontend/trace/tensor.h"
 #include "ir/graph.h"
 #include "ops/builder.h"
@@ -70,6 +71,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // In order of first use.
   const std::vector<TracedState>& states() const { return states_; }
 
+  // From now on, products are traced in this precision.
+  void set_precision(Precision precision) { precision_ = precision; }
+
   ir::Graph& graph();
   passes::PassContext& context() { return context_; }
 
@@ -101,6 +105,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Location pinned_;
   bool is_pinned_ = false;
   ir::Phase phase_ = ir::Phase::kForward;
+  Precision precision_;
 };
 
 // The trace of the first traced operand; UserError when there is none.

@@ -32,6 +32,9 @@ std::string matrix_text(const Address& address, int64_t leading, bool transposed
 std::string text(const GemmStep& step) {
   std::string result =
       fmt::format("gemm {} {}x{}x{}", dtype_name(step.dtype), step.m, step.n, step.k);
+  if (step.result_dtype != step.dtype) {
+    result += fmt::format(" -> {}", dtype_name(step.result_dtype));
+  }
   if (!step.batch.empty()) result += fmt::format(" batch [{}]", fmt::join(step.batch, ","));
   result +=
       fmt::format(" ({}) = ({}) @ ({})", matrix_text(step.c, step.ldc, false, step.batch_strides_c),

@@ -9,7 +9,8 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
   const ir::TensorType& bias = context.operands[0];
   std::vector<ir::TensorType> types =
       matmul_op.infer({context.op, context.operands.subspan(1), context.attributes});
-  if (bias.dtype != types[0].dtype || bias.shape != ir::Shape{types[0].shape[-1]}) {
+  const bool fits = bias.dtype == types[0].dtype || bias.dtype == ir::DType::kF32;
+  if (!fits || bias.shape != ir::Shape{types[0].shape[-1]}) {
     context.fail("bias is {} for a product {}: use {}[{}]", bias.str(), types[0].str(),
                  ir::dtype_name(types[0].dtype), types[0].shape[-1]);
   }
@@ -61,9 +62,11 @@ std::vector<BadSample> bad_samples() {
 // addmm(bias, a, b) = a b + bias
 const OpDef addmm_op = {
     .name = "addmm",
-    .doc = "Matrix product plus a bias of the last dim: matmul(a, b) + bias.",
+    .doc =
+        "Matrix product plus a bias of the last dim, of the result's dtype or f32: "
+        "matmul(a, b) + bias.",
     .operands = {"bias", "a", "b"},
-    .attributes = {},
+    .attributes = {{"dtype", AttributeKind::kDType, true}},
     .traits = kLibrary,
     .infer = infer,
     .reference = reference,

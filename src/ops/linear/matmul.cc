@@ -40,7 +40,14 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
   }
   std::vector<int64_t> dims = a.shape.dims();
   dims.back() = b.shape[-1];
-  return {{a.dtype, ir::Shape(std::move(dims))}};
+  const auto given = context.attributes.find("dtype");
+  const ir::DType dtype =
+      given == context.attributes.end() ? a.dtype : std::get<ir::DType>(given->second);
+  if (dtype != a.dtype && dtype != ir::DType::kF32) {
+    context.fail("dtype {} for operands of {}: use {} or f32", ir::dtype_name(dtype),
+                 ir::dtype_name(a.dtype), ir::dtype_name(a.dtype));
+  }
+  return {{dtype, ir::Shape(std::move(dims))}};
 }
 
 // c = a[M,K] times b[K,N], each element summed in order of k. Columns are taken kWidth at a time,
@@ -77,7 +84,8 @@ void reference(const ir::Node&, Literals operands, std::span<ir::Literal> result
 
 std::vector<ir::Value> gradient(Builder& build, ir::Node& node,
                                 std::span<const ir::Value> cotangents) {
-  ir::Value a = node.operand(0), b = node.operand(1), g = cotangents[0];
+  ir::Value a = node.operand(0), b = node.operand(1);
+  ir::Value g = build.convert(cotangents[0], a.dtype());
   const ir::Value d_a = build.matmul(g, build.transpose_last(b));
   if (b.shape().rank() == 2) {
     const Sizes sizes = sizes_of(a.shape(), b.shape());
@@ -133,9 +141,11 @@ std::vector<BadSample> bad_samples() {
 // matmul(a, b); d a = g b^T, d b = a^T g
 const OpDef matmul_op = {
     .name = "matmul",
-    .doc = "Matrix product: a[...,M,K] with b[K,N], or with b[...,K,N] of equal leading dims.",
+    .doc =
+        "Matrix product: a[...,M,K] with b[K,N], or with b[...,K,N] of equal leading dims. "
+        "Accumulates in f32 at least; the result has the operands' dtype, or f32 if asked for.",
     .operands = {"a", "b"},
-    .attributes = {},
+    .attributes = {{"dtype", AttributeKind::kDType, true}},
     .traits = kLibrary,
     .infer = infer,
     .reference = reference,

@@ -1,39 +1,92 @@
 #include "passes/fuse/fold_bias.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/iteration_space.h"
 #include "ir/rewriter.h"
 #include "ops/builder.h"
 
 namespace monograph::passes {
+namespace {
+
+using Users = ir::ValueMap<std::vector<ir::Node*>>;
+
+bool is_used_outside_kernels(const Users& users, ir::Value value) {
+  const auto found = users.find(value);
+  return found != users.end() &&
+         std::all_of(found->second.begin(), found->second.end(), [](const ir::Node* user) {
+           return analysis::fuse_role(*user) == analysis::FuseRole::kNone;
+         });
+}
+
+struct BiasedProduct {
+  const ir::Node* product;
+  ir::Value bias;
+};
+
+// add(matmul(a, b), bias), the product perhaps widened before.
+std::optional<BiasedProduct> match_sum(const ir::Node& node) {
+  if (!node.is("add")) return std::nullopt;
+  for (int side : {0, 1}) {
+    const ir::Value bias = node.operand(1 - side);
+    const ir::Node* product = node.operand(side).node;
+    if (product->is("convert")) product = product->operand(0).node;
+    if (!product->is("matmul")) continue;
+    if (bias.shape() == ir::Shape{product->types()[0].shape[-1]}) return {{product, bias}};
+  }
+  return std::nullopt;
+}
+
+// The sum itself, or the sum narrowed to the product's dtype and otherwise unused.
+std::optional<BiasedProduct> match(const Users& users, const ir::Node& node) {
+  if (!node.is("convert")) return match_sum(node);
+  const ir::Value sum = node.operand(0);
+  const auto matched = match_sum(*sum.node);
+  if (!matched || matched->product->types()[0].dtype != node.types()[0].dtype) return std::nullopt;
+  return users.at(sum).size() == 1 ? matched : std::nullopt;
+}
+
+}  // namespace
 
 bool fold_bias(ir::Graph& graph, PassContext& context) {
-  const auto users = ir::users_of(graph);
-  std::unordered_set<const ir::Node*> foldable;
-  const auto is_bias = [](ir::Value bias, ir::Value product) {
-    return product.node->is("matmul") && bias.shape() == ir::Shape{product.shape()[-1]};
-  };
+  const Users users = ir::users_of(graph);
+  std::unordered_map<const ir::Node*, BiasedProduct> foldable;
   for (const auto& node : graph.nodes()) {
-    if (!node->is("add")) continue;
-    const bool matches =
-        is_bias(node->operand(1), node->operand(0)) || is_bias(node->operand(0), node->operand(1));
-    const auto found = users.find(node->result());
-    if (!matches || found == users.end()) continue;
-    const bool stays_outside =
-        std::all_of(found->second.begin(), found->second.end(), [](const ir::Node* user) {
-          return analysis::fuse_role(*user) == analysis::FuseRole::kNone;
-        });
-    if (stays_outside) foldable.insert(node.get());
+    const auto matched = match(users, *node);
+    if (matched && is_used_outside_kernels(users, node->result()))
+      foldable.emplace(node.get(), *matched);
+  }
+  ops::Builder build(graph);
+  return ir::rewrite(graph, [&](ir::Node& node) -> ir::Rewrite {
+    const auto found = foldable.find(&node);
+    if (found == foldable.end()) return ir::keep();
+    context.remark(node, "folded into its matrix product: no kernel reads the sum");
+    const BiasedProduct& matched = found->second;
+    ir::Attributes attributes;
+    const ir::DType dtype = node.types()[0].dtype;
+    if (dtype != matched.product->operand(0).dtype()) attributes["dtype"] = dtype;
+    return build.emit("addmm",
+                      {matched.bias, matched.product->operand(0), matched.product->operand(1)},
+                      attributes);
+  });
+}
+
+bool widen_products(ir::Graph& graph, PassContext& context) {
+  const Users users = ir::users_of(graph);
+  std::unordered_set<const ir::Node*> foldable;
+  for (const auto& node : graph.nodes()) {
+    if (!node->is("convert") || node->types()[0].dtype != ir::DType::kF32) continue;
+    const ir::Value product = node->operand(0);
+    if (!product.node->is("matmul") || users.at(product).size() != 1) continue;
+    if (is_used_outside_kernels(users, node->result())) foldable.insert(node.get());
   }
   ops::Builder build(graph);
   return ir::rewrite(graph, [&](ir::Node& node) -> ir::Rewrite {
     if (!foldable.contains(&node)) return ir::keep();
-    const bool product_first = is_bias(node.operand(1), node.operand(0));
-    const ir::Value product = node.operand(product_first ? 0 : 1);
-    const ir::Value bias = node.operand(product_first ? 1 : 0);
-    context.remark(node, "folded into its matrix product: no kernel reads the sum");
-    return build.emit("addmm", {bias, product.node->operand(0), product.node->operand(1)});
+    context.remark(node, "its matrix product writes f32 itself");
+    const ir::Node& product = *node.operand(0).node;
+    return build.emit("matmul", product.operands(), {{"dtype", ir::DType::kF32}});
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/gemm_bf16.h"
 #include "runtime/cpu/sort_ids.h"
 
 namespace monograph::runtime {
@@ -67,6 +68,10 @@ std::function<void()> Executor::bind(const ir::KernelStep& step) const {
 }
 
 std::function<void()> Executor::bind(const ir::GemmStep& step) const {
+  if (step.dtype == ir::DType::kBF16) {
+    return [gemm = GemmBF16(step, address(step.a), address(step.b), address(step.c),
+                            step.has_bias ? address(step.bias) : nullptr)] { gemm.run(); };
+  }
   return [gemm = Gemm(step, address(step.a), address(step.b), address(step.c),
                       step.has_bias ? address(step.bias) : nullptr)] { gemm.run(); };
 }

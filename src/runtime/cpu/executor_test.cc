@@ -133,7 +133,9 @@ TEST(Executor, SortsIds) {
   EXPECT_EQ(user_error_of([&] { executor.run(); }), "id 4 at position 2 is out of range: use 0..3");
 }
 
-TEST(CopyBandwidth, IsPositive) { EXPECT_GT(measure_copy_bandwidth(), 0); }
+TEST(CopyBandwidth, IsPositive) {
+  EXPECT_GT(measure_copy_bandwidth(), 0);
+}
 
 }  // namespace
 }  // namespace monograph::runtime
