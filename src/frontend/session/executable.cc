@@ -1,48 +1,110 @@
 #include "frontend/session/executable.h"
 
 #include "base/error.h"
+#include "frontend/session/state_storage.h"
 
 namespace monograph::session {
 namespace {
 
+compiler::PassOptions pass_options(const CompileOptions& options) {
+  return {.disabled = options.disabled_passes,
+          .stop_after = static_cast<int>(options.stop_after),
+          .dump_dir = options.dump_dir,
+          .verify = options.verify == "fatal"};
+}
+
 class Interpreted : public Executable {
  public:
-  explicit Interpreted(const ir::Graph& graph) : graph_(graph.clone()) {}
-  void write_state(const std::string& name, const ir::Literal& value) override {
-    states_[name] = value;
-  }
-  ir::Literal read_state(const std::string& name) override { return states_.at(name); }
+  Interpreted(const ir::Graph& graph, HostStates& states)
+      : graph_(graph.clone()), states_(states) {}
   std::vector<ir::Literal> run(const runtime::InputMap& inputs) override {
-    return runtime::interpret(*graph_, inputs, states_);
+    return runtime::interpret(*graph_, inputs, states_.map());
   }
 
  private:
   std::unique_ptr<ir::Graph> graph_;
-  runtime::StateMap states_;
+  HostStates& states_;
 };
 
 class Null : public Executable {
  public:
-  void write_state(const std::string&, const ir::Literal&) override {}
-  ir::Literal read_state(const std::string& name) override { refuse(name); }
-  std::vector<ir::Literal> run(const runtime::InputMap&) override { refuse("a step"); }
+  Null(const ir::Graph& graph, const CompileOptions& options) {
+    passes::StateLayout states;
+    build_.compilation = compiler::compile(graph, states, pass_options(options));
+  }
+  std::vector<ir::Literal> run(const runtime::InputMap&) override {
+    throw_user_error("backend null compiles and runs nothing: use backend cpu or interpret to run");
+  }
+  const Build* build() const override { return &build_; }
 
  private:
-  [[noreturn]] static void refuse(const std::string& what) {
-    throw_user_error(
-        "backend null compiles and runs nothing: {} has no value; use backend cpu or "
-        "interpret",
-        what);
+  Build build_;
+};
+
+class Cpu : public Executable {
+ public:
+  Cpu(const ir::Graph& graph, CpuStates& states, const CompileOptions& options) : states_(states) {
+    build_.compilation = compiler::compile(graph, states.layout(), pass_options(options));
+    states.fit_layout();
+    build_.kernels = codegen::compile_loops(program().kernels);
   }
+
+  std::vector<ir::Literal> run(const runtime::InputMap& inputs) override {
+    bind();
+    for (const ir::ProgramTensor& input : program().inputs) {
+      const auto given = inputs.find(input.name);
+      check(given != inputs.end(), "input '{}' was not given", input.name);
+      executor_->set_input(input.name, given->second);
+    }
+    executor_->run();
+    std::vector<ir::Literal> outputs;
+    for (const ir::ProgramTensor& output : program().outputs) {
+      outputs.push_back(executor_->output(output.name));
+    }
+    return outputs;
+  }
+
+  const Build* build() const override { return &build_; }
+  void measure_steps(bool on) override {
+    is_measuring_ = on;
+    if (executor_) executor_->measure_steps(on);
+  }
+  std::vector<runtime::StepTime> step_times() const override {
+    return executor_ ? executor_->step_times() : std::vector<runtime::StepTime>();
+  }
+
+ private:
+  const ir::Program& program() const { return build_.compilation.program; }
+
+  // Addresses are resolved once, and again only if the states have moved since.
+  void bind() {
+    if (executor_ && bound_to_ == states_.num_moves()) return;
+    bound_to_ = states_.num_moves();
+    executor_ =
+        std::make_unique<runtime::Executor>(program(), build_.kernels.functions, states_.bases());
+    executor_->measure_steps(is_measuring_);
+  }
+
+  CpuStates& states_;
+  Build build_;
+  std::unique_ptr<runtime::Executor> executor_;
+  int64_t bound_to_ = -1;
+  bool is_measuring_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Executable> make_executable(const ir::Graph& graph, const CompileOptions& options) {
-  check_options(options);
-  if (options.backend == "null") return std::make_unique<Null>();
-  if (options.backend == "interpret") return std::make_unique<Interpreted>(graph);
-  throw_user_error("backend '{}' is not built in: use interpret or null", options.backend);
+std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states) {
+  return std::make_unique<Interpreted>(graph, states);
+}
+
+std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptions& options) {
+  return std::make_unique<Null>(graph, options);
+}
+
+std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
+                                     const CompileOptions& options) {
+  return std::make_unique<Cpu>(graph, states, options);
 }
 
 }  // namespace monograph::session

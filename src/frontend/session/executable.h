@@ -1,26 +1,42 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "codegen/cpu/compile.h"
+#include "compiler/compile.h"
 #include "frontend/session/options.h"
 #include "ir/graph.h"
+#include "runtime/cpu/executor.h"
 #include "runtime/interpreter.h"
 
 namespace monograph::session {
 
-// A compiled graph, ready to run. Owns the storage of its states.
+class CpuStates;
+class HostStates;
+
+// How a graph became something that runs, for reports.
+struct Build {
+  compiler::Compilation compilation;
+  codegen::CompiledKernels kernels;  // backend cpu only
+};
+
+// A compiled graph, ready to run on the states that it was made for.
 class Executable {
  public:
   virtual ~Executable() = default;
-  virtual void write_state(const std::string& name, const ir::Literal& value) = 0;
-  virtual ir::Literal read_state(const std::string& name) = 0;
-  // One step: the outputs in the graph's order; states are updated in place.
+  // One step: the outputs in the graph's order.
   virtual std::vector<ir::Literal> run(const runtime::InputMap& inputs) = 0;
+  virtual const Build* build() const { return nullptr; }
+  // From now on, run() adds up the time of each step of the Program.
+  virtual void measure_steps(bool) {}
+  virtual std::vector<runtime::StepTime> step_times() const { return {}; }
 };
 
-// UserError for options that are not valid, or that the graph does not fit.
-std::unique_ptr<Executable> make_executable(const ir::Graph& graph, const CompileOptions& options);
+// Each makes the executable of one backend. The states must outlive it.
+std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states);
+std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptions& options);
+std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
+                                     const CompileOptions& options);
 
 }  // namespace monograph::session

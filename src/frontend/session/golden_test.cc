@@ -209,5 +209,23 @@ TEST(GoldenTest, MlpTrainsInterpreted) {
   golden.train(model, 3, 1e-4, "interpret");
 }
 
+TEST(GoldenTest, TinyGptTrainsCompiled) {
+  nn::GPT model(gpt_config("gpt_tiny"));
+  Golden golden("gpt_tiny", model);
+  golden.train(model, 10, 1e-4, "cpu");
+}
+
+TEST(GoldenTest, MlpTrainsCompiled) {
+  nn::MLP model({});
+  Golden golden("mlp", model);
+  golden.train(model, 50, 1e-4, "cpu");
+}
+
+TEST(GoldenTest, NanoGptTrainsCompiled) {
+  nn::GPT model(gpt_config("gpt_nano"));
+  Golden golden("gpt_nano", model);
+  golden.train(model, 200, 1e-3, "cpu");
+}
+
 }  // namespace
 }  // namespace monograph::session

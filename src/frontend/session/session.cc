@@ -18,7 +18,9 @@ struct Compiled::Variant {
   std::vector<trace::Trace::Switch> switches;
   std::unique_ptr<ir::Graph> graph;
   std::vector<std::string> unused_parameters;
-  StateStore::Residence residence;
+  std::vector<std::string> states, updated;  // read; changed by a run
+  StateStorage* storage = nullptr;
+  std::unique_ptr<Executable> executable;
 
   bool serves(const std::vector<ir::TensorType>& types) const {
     return types == inputs && std::all_of(switches.begin(), switches.end(), [](const auto& each) {
@@ -96,16 +98,28 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(
   variant->switches = traced->switches();
   variant->unused_parameters = traced->unused_parameters();
   verify(*variant->graph, data_->options.verify);
-  StateStore::Residence& residence = variant->residence;
   for (const auto& known : traced->states()) {
     data_->states->declare(known.state);
-    residence.states.push_back(known.state.name());
+    variant->states.push_back(known.state.name());
   }
   for (const ir::Graph::Update& update : variant->graph->updates()) {
-    residence.updated.push_back(update.state->name());
+    variant->updated.push_back(update.state->name());
   }
-  residence.executable = make_executable(*variant->graph, data_->options);
+  make_executable(*variant);
   return variant;
+}
+
+void Compiled::make_executable(Variant& variant) const {
+  const CompileOptions& options = data_->options;
+  variant.storage = &data_->states->host();
+  if (options.backend == "cpu") {
+    variant.storage = &data_->states->cpu();
+    variant.executable = make_cpu(*variant.graph, data_->states->cpu(), options);
+  } else if (options.backend == "null") {
+    variant.executable = make_null(*variant.graph, options);
+  } else {
+    variant.executable = make_interpreted(*variant.graph, data_->states->host());
+  }
 }
 
 Compiled::Variant& Compiled::variant(const std::vector<ir::TensorType>& inputs) {
@@ -124,14 +138,18 @@ Results Compiled::operator()(const std::vector<ir::Literal>& inputs) {
   Variant& chosen = variant(types_of(inputs));
   runtime::InputMap named;
   for (size_t i = 0; i < inputs.size(); ++i) named[input_name(data_->options, i)] = inputs[i];
-  data_->states->bring(chosen.residence);
+  data_->states->bring(chosen.states, *chosen.storage);
   Results results;
-  results.values = chosen.residence.executable->run(named);
-  data_->states->ran(chosen.residence);
+  results.values = chosen.executable->run(named);
+  data_->states->changed(chosen.updated, *chosen.storage);
   for (const ir::Graph::Output& output : chosen.graph->outputs()) {
     results.names.push_back(output.name);
   }
   return results;
+}
+
+Executable& Compiled::executable(const std::vector<ir::TensorType>& inputs) {
+  return *variant(inputs).executable;
 }
 
 const ir::Graph& Compiled::graph(const std::vector<ir::TensorType>& inputs) {

@@ -14,6 +14,7 @@
 
 namespace monograph::session {
 
+class Executable;
 class Session;
 class StateStore;
 
@@ -47,6 +48,8 @@ class Compiled {
   }
   // Traces and compiles for inputs of these types, if that is not done yet; runs nothing.
   const ir::Graph& graph(const std::vector<ir::TensorType>& inputs);
+  // The same function as it runs: how it was built, times of its parts.
+  Executable& executable(const std::vector<ir::TensorType>& inputs);
   // Trainable parameters that the loss does not depend on, in the last signature used.
   const std::vector<std::string>& unused_parameters() const;
   int num_signatures() const;
@@ -59,6 +62,7 @@ class Compiled {
   explicit Compiled(std::shared_ptr<Data> data) : data_(std::move(data)) {}
   Variant& variant(const std::vector<ir::TensorType>& inputs);
   std::unique_ptr<Variant> trace(const std::vector<ir::TensorType>& inputs) const;
+  void make_executable(Variant& variant) const;
   std::shared_ptr<Data> data_;
 };
 

@@ -1,5 +1,9 @@
 #include "frontend/session/state_store.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "base/error.h"
 #include "frontend/trace/trace.h"
 
@@ -7,48 +11,38 @@ namespace monograph::session {
 
 void StateStore::declare(const trace::State& state) {
   const auto found = slots_.find(state.name());
-  if (found != slots_.end()) {
-    const ir::TensorType& held = found->second.host.type();
-    if (held == state.type()) return;
+  if (found == slots_.end()) {
+    set(state.name(), state.name() == trace::kSeedName
+                          ? ir::Literal::from_i64({}, {seed_})
+                          : state.initializer().make(state.type(), state.name(), seed_));
+  } else if (found->second.type != state.type()) {
     throw_user_error(
-        "state '{}' is {} in this session, but the function being compiled has {}: "
-        "use another session, or another name",
-        state.name(), held.str(), state.type().str());
+        "state '{}' is {} in this session, but the function being compiled has {}: use another "
+        "session, or another name",
+        state.name(), found->second.type.str(), state.type().str());
   }
-  ir::Literal initial = state.name() == trace::kSeedName
-                            ? ir::Literal::from_i64({}, {seed_})
-                            : state.initializer().make(state.type(), state.name(), seed_);
-  slots_[state.name()].host = std::move(initial);
 }
 
 const StateStore::Slot& StateStore::slot(const std::string& name) const {
   const auto found = slots_.find(name);
   if (found != slots_.end()) return found->second;
-  std::string known;
-  for (const std::string& each : names()) known += (known.empty() ? "" : ", ") + each;
   throw_user_error("no state '{}' in this session: it has {}", name,
-                   known.empty() ? "none; compile a function first" : known);
+                   slots_.empty() ? "none; compile a function first"
+                                  : fmt::format("{}", fmt::join(names(), ", ")));
 }
 
 ir::Literal StateStore::get(const std::string& name) const {
-  const Slot& found = slot(name);
-  return found.holder ? found.holder->read_state(name) : found.host;
+  return slot(name).current.front()->read(name);
 }
 
 void StateStore::set(const std::string& name, const ir::Literal& value) {
   const auto found = slots_.find(name);
-  if (found == slots_.end()) {
-    slots_[name].host = value;
-    return;
-  }
-  Slot& known = found->second;
-  if (known.host.type() != value.type()) {
+  if (found != slots_.end() && found->second.type != value.type()) {
     throw_user_error("state '{}' is {}, the given value is {}: reshape or cast it", name,
-                     known.host.type().str(), value.type().str());
+                     found->second.type.str(), value.type().str());
   }
-  known.host = value;
-  known.holder = nullptr;
-  ++known.version;
+  host_.write(name, value);
+  slots_[name] = {value.type(), {&host_}};
 }
 
 std::vector<std::string> StateStore::names() const {
@@ -57,22 +51,17 @@ std::vector<std::string> StateStore::names() const {
   return names;
 }
 
-void StateStore::bring(Residence& residence) {
-  for (const std::string& name : residence.states) {
-    const Slot& newest = slot(name);
-    uint64_t& version = residence.versions[name];
-    if (version == newest.version) continue;
-    residence.executable->write_state(name, get(name));
-    version = newest.version;
+void StateStore::bring(const std::vector<std::string>& states, StateStorage& storage) {
+  for (const std::string& name : states) {
+    std::vector<StateStorage*>& current = slots_.at(name).current;
+    if (std::find(current.begin(), current.end(), &storage) != current.end()) continue;
+    storage.write(name, current.front()->read(name));
+    current.push_back(&storage);
   }
 }
 
-void StateStore::ran(Residence& residence) {
-  for (const std::string& name : residence.updated) {
-    Slot& newest = slots_.at(name);
-    newest.holder = residence.executable;
-    residence.versions[name] = ++newest.version;
-  }
+void StateStore::changed(const std::vector<std::string>& states, StateStorage& storage) {
+  for (const std::string& name : states) slots_.at(name).current = {&storage};
 }
 
 }  // namespace monograph::session

@@ -270,7 +270,8 @@ TEST(StateTest, BeginningDependsOnSeedAndNameOnly) {
   }
   EXPECT_NEAR(total / 10000, 1, 0.02);
   EXPECT_NEAR(std::sqrt(squares / 10000), 0.5, 0.02);
-  for (float each : Initializer::uniform(-2, 3).make(type, "a", 7).as<float>()) {
+  const ir::Literal uniform = Initializer::uniform(-2, 3).make(type, "a", 7);
+  for (float each : uniform.as<float>()) {
     ASSERT_TRUE(each >= -2 && each <= 3);
   }
 }
