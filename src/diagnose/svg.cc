@@ -58,6 +58,15 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view colo
       x1, y1, x2, y2, colour, width);
 }
 
+void Svg::curve(double x1, double y1, double x2, double y2, std::string_view colour, double width,
+                std::string_view hint) {
+  const double middle = (x1 + x2) / 2;
+  svg_ += fmt::format(
+      "<path d=\"M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}\" fill=\"none\" "
+      "stroke=\"{}\" stroke-width=\"{:.1f}\" stroke-opacity=\"0.65\"><title>{}</title></path>\n",
+      x1, y1, middle, y1, middle, y2, x2, y2, colour, width, escape_xml(hint));
+}
+
 void Svg::axis(double x, double y, double width, double range, std::string_view unit) {
   line(x, y, x + width, y, "#999");
   // A round step that gives about eight ticks.

@@ -19,6 +19,9 @@ class Svg {
   void bar(double x, double y, double width, double height, std::string_view colour,
            std::string_view hint);
   void line(double x1, double y1, double x2, double y2, std::string_view colour, double width = 1);
+  // From one point to another, leaving and arriving horizontally.
+  void curve(double x1, double y1, double x2, double y2, std::string_view colour, double width,
+             std::string_view hint);
   // Ticks from 0 to `range` below a chart.
   void axis(double x, double y, double width, double range, std::string_view unit);
 

@@ -63,15 +63,6 @@ bool same_change(const Guard& a, const Guard& b) {
   return a.expected == b.expected && a.actual == b.actual;
 }
 
-void add_values(const Guard& guard, RecompileCause& cause) {
-  if (!has_values(guard)) return;
-  for (const std::string& value : {guard.expected, guard.actual}) {
-    const bool known =
-        std::find(cause.values.begin(), cause.values.end(), value) != cause.values.end();
-    if (!known) cause.values.push_back(value);
-  }
-}
-
 void add(const ExplainedRecompile& one, RecompileCause& cause) {
   cause.ranks.insert(one.rank);
   if (!one.recompile->compile_id.empty()) cause.compile_ids.insert(one.recompile->compile_id);
@@ -87,6 +78,15 @@ void add(const ExplainedRecompile& one, RecompileCause& cause) {
 }
 
 }  // namespace
+
+void add_values(const Guard& guard, RecompileCause& cause) {
+  if (!has_values(guard)) return;
+  for (const std::string& value : {guard.expected, guard.actual}) {
+    const bool known =
+        std::find(cause.values.begin(), cause.values.end(), value) != cause.values.end();
+    if (!known) cause.values.push_back(value);
+  }
+}
 
 std::string describe_changes(const RecompileCause& cause) {
   constexpr std::size_t kShown = 5;

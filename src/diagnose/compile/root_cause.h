@@ -25,6 +25,9 @@ struct RecompileCause {
   std::vector<std::string> evidence;
 };
 
+// Adds what the guard says of the value that changed, if it is new.
+void add_values(const Guard& guard, RecompileCause& cause);
+
 // "size of x at dimension 0: 8 -> 12 -> 16"
 std::string describe_changes(const RecompileCause& cause);
 
