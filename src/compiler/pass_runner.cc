@@ -65,19 +65,20 @@ class Application {
   PassRecord run(passes::PassContext& context) {
     const bool is_dumped = !options_.dump_dir.empty();
     const Hash hash_before = graph_.hash();
-    const std::string before = is_dumped ? text() : "";
+    // A pass that fails leaves the graph half rewritten: what it was given is kept to be shown.
+    const auto before = is_dumped || options_.verify ? graph_.clone() : nullptr;
     PassRecord record{.name = std::string(step_.name), .application = number_};
     record.nodes_before = graph_.num_nodes();
     context.set_pass(step_.name);
     const auto start = std::chrono::steady_clock::now();
-    record.changed = step_.run(graph_, context);
+    record.changed = apply(context, before.get());
     record.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                              std::chrono::steady_clock::now() - start)
                              .count();
     record.nodes_after = graph_.num_nodes();
     if (is_dumped && record.changed) {
-      write_file(dump_path("before"), before);
-      write_file(dump_path("after"), text());
+      write_file(dump_path("before"), text(*before));
+      write_file(dump_path("after"), text(graph_));
     }
     check_claim(record.changed, hash_before);
     if (record.changed && options_.verify) verify();
@@ -85,7 +86,18 @@ class Application {
   }
 
  private:
-  std::string text() const { return ir::to_text(graph_, {.provenance = true}); }
+  bool apply(passes::PassContext& context, const ir::Graph* before) {
+    try {
+      return step_.run(graph_, context);
+    } catch (const InternalError& error) {
+      if (before == nullptr) throw;
+      fail(*before, fmt::format("failed: {}", error.what()));
+    }
+  }
+
+  static std::string text(const ir::Graph& graph) {
+    return ir::to_text(graph, {.provenance = true});
+  }
 
   fs::path dump_path(std::string_view moment) const {
     return fs::path(options_.dump_dir) /
@@ -95,24 +107,24 @@ class Application {
   void check_claim(bool claims_change, const Hash& hash_before) const {
     const bool has_changed = graph_.hash() != hash_before;
     if (claims_change == has_changed) return;
-    fail(claims_change ? "says that it changed the graph, but has not"
-                       : "says that it left the graph unchanged, but has not");
+    fail(graph_, claims_change ? "says that it changed the graph, but has not"
+                               : "says that it left the graph unchanged, but has not");
   }
 
   void verify() const {
     auto violations = ir::verify(graph_, {.dead_nodes = false});
     if (violations.empty()) violations = analysis::validate_ops(graph_);
     if (violations.empty()) return;
-    fail("leaves a graph that is not sound:\n" + to_text(violations));
+    fail(graph_, "leaves a graph that is not sound:\n" + to_text(violations));
   }
 
-  [[noreturn]] void fail(const std::string& message) const {
+  [[noreturn]] void fail(const ir::Graph& graph, const std::string& message) const {
     fs::path path = dump_path("refused");
     if (options_.dump_dir.empty()) {
       path = fs::temp_directory_path() /
-             fmt::format("monograph-{}-{}.txt", step_.name, graph_.hash().hex());
+             fmt::format("monograph-{}-{}.txt", step_.name, graph.hash().hex());
     }
-    write_file(path, text());
+    write_file(path, text(graph));
     throw_internal_error("pass {} (application {}) {}\nthe graph is in {}", step_.name, number_,
                          message, path.string());
   }

@@ -25,8 +25,8 @@ struct PassRecord {
 
 // Runs the steps in order. UserError when an option names no pass (the message lists them) or the
 // dumps cannot be written. InternalError when a pass claims to have changed the graph and has not,
-// or the reverse, or leaves a graph that the verifier or the ops refuse; the message names the file
-// that holds the graph.
+// or the reverse, leaves a graph that the verifier or the ops refuse, or fails itself; the message
+// names the file that holds the graph.
 std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
                                    const PassOptions& options,
                                    std::span<const PipelineStep> steps = pipeline());

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 
 namespace monograph::compiler {
 namespace {
@@ -41,6 +42,11 @@ bool add_unknown_op(ir::Graph& graph, passes::PassContext&) {
 bool break_structure(ir::Graph& graph, passes::PassContext&) {
   graph.add_output("z", {graph.nodes()[0].get(), 1});
   return true;
+}
+
+bool fail_half_way(ir::Graph& graph, passes::PassContext& context) {
+  add_tanh(graph, context);
+  throw_internal_error("no way on");
 }
 
 std::unique_ptr<ir::Graph> small_graph() {
@@ -134,6 +140,14 @@ TEST_F(PassRunner, HoldsPassesToTheirWord) {
   EXPECT_THAT(error_of(options, kHides),
               HasSubstr("says that it left the graph unchanged, but has not"));
   EXPECT_THAT(read(folder_ / "00.hide.refused.txt"), HasSubstr("tanh(%x)"));
+}
+
+TEST_F(PassRunner, ShowsTheGraphThatAPassFailedOn) {
+  constexpr PipelineStep kFails[] = {{"stuck", fail_half_way, ""}};
+  const std::string message = error_of({.dump_dir = folder_.string()}, kFails);
+  EXPECT_THAT(message, HasSubstr("pass stuck (application 0) failed: "));
+  EXPECT_THAT(message, HasSubstr("no way on\nthe graph is in "));
+  EXPECT_EQ(read(folder_ / "00.stuck.refused.txt"), ir::to_text(*small_graph()));
 }
 
 TEST_F(PassRunner, VerifiesAfterEachChange) {
