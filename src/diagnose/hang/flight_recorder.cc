@@ -198,6 +198,8 @@ class DumpReader {
         if (pair.at(1).get(text) == simdjson::SUCCESS) description = text;
       }
       calls_.push_back(read_call(entry, key_of(name, description)));
+      numbers_.push_back(
+          {integer_of(entry, "collective_seq_id", -1), integer_of(entry, "p2p_seq_id", -1)});
       if (int64_t id = integer_of(entry, "pg_id", -1); id >= 0)
         group_of_id_[id] = calls_.back().group;
     }
@@ -263,18 +265,25 @@ class DumpReader {
   }
 
   // Calls inside a coalesced batch are recorded without state; the entry 'coalesced' that ends the
-  // batch, with the same number, has it.
+  // batch has it. The batch's own numbers are those of its members, but it is never marked as
+  // point-to-point.
   void close_coalesced() {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (calls_[i].op.find("coalesced") == std::string::npos) continue;
-      const Call& batch = calls_[i];
+      bool of_pairs = false;
       for (size_t j = i; j > 0; --j) {
         Call& member = calls_[j - 1];
-        if (member.group != batch.group) continue;
-        if (member.sequence != batch.sequence || member.is_p2p != batch.is_p2p) break;
-        if (member.op == "coalesced") break;
-        member.state = batch.state;
-        member.pending = batch.pending;
+        if (member.group != calls_[i].group) continue;
+        bool in_batch = member.is_p2p ? numbers_[j - 1].p2p == numbers_[i].p2p
+                                      : numbers_[j - 1].collective == numbers_[i].collective;
+        if (!in_batch || member.op == "coalesced" || (of_pairs && !member.is_p2p)) break;
+        of_pairs = of_pairs || member.is_p2p;
+        member.state = calls_[i].state;
+        member.pending = calls_[i].pending;
+      }
+      if (of_pairs) {
+        calls_[i].is_p2p = true;
+        calls_[i].sequence = numbers_[i].p2p;
       }
     }
   }
@@ -364,6 +373,11 @@ class DumpReader {
   std::map<int64_t, std::string> group_of_id_;  // the process's own number -> key
   std::map<std::string, GroupStatus> status_;
   std::vector<Call> calls_;
+  struct Numbers {
+    int64_t collective;
+    int64_t p2p;
+  };
+  std::vector<Numbers> numbers_;  // of each call
 };
 
 }  // namespace

@@ -212,8 +212,9 @@ class Judge {
     hang_.op = awaited == nullptr ? "" : awaited->op;
     hang_.sequence = awaited == nullptr ? -1 : awaited->sequence;
     bool unreachable = first->kind == Claim::Kind::kUnreachable;
+    std::string who = late.empty() ? "a process" : ranks_text(hang_.culprits);
     hang_.headline =
-        unreachable ? fmt::format("{} {}", ranks_text(hang_.culprits), first->text)
+        unreachable ? fmt::format("{} {}", who, first->text)
                     : fmt::format("{} did not enter {} in time", ranks_text(hang_.culprits),
                                   awaited == nullptr
                                       ? "the collective"
@@ -225,7 +226,7 @@ class Judge {
         "look at what {} did then: its own log, its stack (py-spy dump), dmesg and the machine's "
         "health; if it "
         "was only slow (loading data, saving, compiling), raise the timeout",
-        ranks_text(hang_.culprits));
+        who);
     describe_edges();
     return true;
   }
@@ -246,6 +247,7 @@ class Judge {
     if (hang_.edges.empty()) return false;
     WaitSinks sinks = find_sinks(hang_.edges);
     hang_.kind = sinks.ranks.empty() ? Hang::Kind::kCycle : Hang::Kind::kMissing;
+    hang_.is_certain = !progress_.is_snapshot;
     hang_.culprits.assign(sinks.ranks.begin(), sinks.ranks.end());
     if (sinks.ranks.empty()) {
       for (const std::vector<int>& cycle : sinks.cycles) {
@@ -263,6 +265,10 @@ class Judge {
       describe_missing(wait);
     }
     describe_edges();
+    if (!hang_.is_certain) {
+      hang_.reason += "; but this is one look, and the job may have been running";
+      hang_.advice = "ask RAS again; if the numbers stay, " + hang_.advice;
+    }
     return true;
   }
 
@@ -403,6 +409,18 @@ class Judge {
     hang_.place = frame_of(call);
     hang_.headline = fmt::format("{} entered {} and it does not finish", ranks_text(ranks),
                                  call_title(call.op, call.group, call.sequence));
+    bool all_receive =
+        call.op == "recv" && std::all_of(widest->begin(), widest->end(),
+                                         [](const Call* one) { return one->op == "recv"; });
+    if (all_receive && ranks.size() > 1) {
+      hang_.kind = Hang::Kind::kCycle;
+      hang_.culprits = ranks;
+      hang_.headline = fmt::format("{} all receive ({}) and none sends", ranks_text(ranks),
+                                   call_title(call.op, call.group, call.sequence));
+      hang_.reason = "deadlock: each waits for another to send first";
+      hang_.advice = "let one side send first, or post both with batch_isend_irecv";
+      return true;
+    }
     hang_.reason =
         "stall, not desync: all ranks of the group made the same call, so the transfer itself is "
         "stuck or slow";

@@ -161,13 +161,16 @@ Finding to_finding(const Hang& hang, const Progress& progress) {
   finding.where.file = hang.place.file;
   finding.where.line = static_cast<int>(hang.place.line);
   if (hang.sequence >= 0) {
-    finding.where.collective =
-        fmt::format("{} #{} of {}", hang.op, hang.sequence, group_title(progress, hang.group));
+    finding.where.collective = fmt::format("{} #{} of {}", hang.op.empty() ? "collective" : hang.op,
+                                           hang.sequence, group_title(progress, hang.group));
   }
   finding.why = hang.reason;
   finding.advice = hang.advice;
   finding.evidence = hang.evidence;
-  finding.weight = 1e6;  // a stuck job comes before what makes one slow
+  // A stuck job comes before what makes one slow; of two answers the one nearer to the cause.
+  finding.weight = 1e6 + (hang.kind == Hang::Kind::kMismatch ? 2
+                          : hang.kind == Hang::Kind::kStall  ? 0
+                                                             : 1);
   return finding;
 }
 

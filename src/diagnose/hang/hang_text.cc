@@ -119,14 +119,14 @@ class HangText::Impl {
       read_traceback(text, rank);
     }
     if (has(text, "Watchdog caught collective operation timeout")) return on_watchdog(text, rank);
-    if (has(text, "last enqueued")) return on_status(text, rank);
+    if (read_stack(text, rank)) return;
+    if (has(text, "ast enqueued")) return on_status(text, rank);
     if (has(text, "CollectiveFingerPrint(")) return on_fingerprint(text, rank);
     if (has(text, "monitoredBarrier")) return on_barrier(text, rank);
     if (has(text, "collective #") || has(text, "lagging ranks") || is_snapshot(text))
       return on_desync(text);
     snapshot_sequence_ = -1;
     if (has(text, "watchdog got stuck")) return on_stuck_watchdog(text, rank);
-    if (has(text, "dump signal due to a collective timeout from")) return note(text);
     if (has(text, "Timed out waiting") && has(text, "ms for")) return on_gloo_timeout(text, rank);
     if (has(text, "Connection closed by peer") && has(text, "gloo"))
       return on_gloo_timeout(text, rank);
@@ -143,7 +143,10 @@ class HangText::Impl {
     for (auto& [rank, frames] : failed_in_) {
       auto record = progress_.ranks.find(rank);
       if (record == progress_.ranks.end() || record->second.calls.empty()) continue;
-      record->second.calls.back().frames = std::move(frames);
+      std::vector<Call>& calls = record->second.calls;
+      auto failed =
+          std::find_if(calls.begin(), calls.end(), [](const Call& call) { return call.timed_out; });
+      (failed == calls.end() ? calls.back() : *failed).frames = std::move(frames);
     }
     return std::move(progress_);
   }
@@ -211,7 +214,8 @@ class HangText::Impl {
   void on_status(std::string_view text, int rank) {
     Prefix prefix = read_prefix(text);
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
-    std::string_view status = text.substr(text.find("last enqueued"));
+    if (has(text, "dump signal due to a collective timeout from")) note(text);
+    std::string_view status = text.substr(text.find("ast enqueued"));
     std::optional<int64_t> enqueued = integer_after(status, "work: ");
     std::optional<std::string_view> completed_part = after(status, "last completed");
     if (who < 0 || !enqueued || !completed_part) return;
@@ -224,7 +228,7 @@ class HangText::Impl {
     if (auto started = after(status, "last started")) {
       known.started = integer_after(*started, "work: ").value_or(known.started);
     }
-    std::string_view head = text.substr(0, text.find("last enqueued"));
+    std::string_view head = text.substr(0, text.find("ast enqueued"));
     std::optional<int64_t> at = integer_after(head, "work sequence id: ");
     if (!at) at = integer_after(head, "work: ");
     place_watchdog_calls(who, group, at);
@@ -303,6 +307,30 @@ class HangText::Impl {
                                  : "did not reach the barrier in time";
     claim(Claim::Kind::kDidNotEnter, std::move(late), std::move(sentence), text);
     if (rank >= 0) progress_.ranks[rank];
+  }
+
+  // "Stack trace of the failed collective:" and, on lines of their own, "#0 all_reduce from
+  // FILE:3068".
+  bool read_stack(std::string_view text, int rank) {
+    if (has(text, "Stack trace of the failed collective")) {
+      stack_rank_ = rank >= 0 ? rank : read_prefix(text).rank.value_or(-1);
+      failed_in_[stack_rank_].clear();
+      return true;
+    }
+    std::optional<std::string_view> from = after(text, " from ");
+    if (stack_rank_ < 0 || !text.starts_with("#") || !from) {
+      stack_rank_ = -1;
+      return false;
+    }
+    std::string_view place = trim(*from);
+    size_t colon = place.rfind(':');
+    std::string_view function =
+        before(text.substr(std::min(text.size(), text.find(' ') + 1)), " from ");
+    std::vector<StackFrame>& frames = failed_in_[stack_rank_];
+    if (colon == std::string_view::npos || frames.size() >= 256) return true;
+    frames.push_back({std::string(function), std::string(place.substr(0, colon)),
+                      leading_integer(place.substr(colon + 1)).value_or(0)});
+    return true;
   }
 
   static bool is_snapshot(std::string_view text) {
@@ -432,6 +460,7 @@ class HangText::Impl {
   std::set<int> gloo_waiters_;
   bool is_multi_group_ = false;
   int64_t snapshot_sequence_ = -1;
+  int stack_rank_ = -1;  // whose stack trace is being read
   bool in_root_cause_ = false;
   int root_cause_rank_ = -1;
 };

@@ -116,11 +116,18 @@ std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
 }  // namespace
 
 const StackFrame* user_frame(const Call& call) {
+  auto inside = [](const StackFrame& frame) {
+    std::string file = frame.file;
+    std::replace(file.begin(), file.end(), '\\', '/');
+    if (file.starts_with("torch/") || file.starts_with("<")) return true;
+    for (std::string_view part :
+         {"-packages/torch/", "/torch/distributed/", "/torch/nn/", "/torch/_"}) {
+      if (file.find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
   for (const StackFrame& frame : call.frames) {
-    bool inside = frame.file.find("/torch/") != std::string::npos ||
-                  frame.file.starts_with("torch/") ||
-                  frame.file.find("\\torch\\") != std::string::npos || frame.file.starts_with("<");
-    if (!inside) return &frame;
+    if (!inside(frame)) return &frame;
   }
   return call.frames.empty() ? nullptr : &call.frames.front();
 }

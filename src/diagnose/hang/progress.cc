@@ -25,7 +25,9 @@ std::string group_title(const Progress& progress, const std::string& key) {
     return group.name.empty() ? group.description
                               : fmt::format("{} ({})", group.description, group.name);
   }
-  return group.name;
+  bool is_number =
+      !group.name.empty() && group.name.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? "group " + group.name : group.name;
 }
 
 std::string plain_op(std::string_view name) {
@@ -81,6 +83,7 @@ void merge_progress(Progress& whole, Progress&& part) {
   }
   whole.ranks_seen.merge(part.ranks_seen);
   whole.world_size = std::max(whole.world_size, part.world_size);
+  whole.is_snapshot = whole.is_snapshot || part.is_snapshot;
   std::move(part.claims.begin(), part.claims.end(), std::back_inserter(whole.claims));
   std::move(part.sources.begin(), part.sources.end(), std::back_inserter(whole.sources));
 }

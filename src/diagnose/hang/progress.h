@@ -82,6 +82,7 @@ struct Progress {
   std::map<int, RankProgress> ranks;
   std::set<int> ranks_seen;  // also ranks that only printed something
   int world_size = -1;
+  bool is_snapshot = false;  // counts from one look at a job that may have been running
   std::vector<Claim> claims;
   std::vector<std::string> sources;
 

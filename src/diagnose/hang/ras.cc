@@ -107,9 +107,10 @@ std::string counts_text(const std::map<std::string, int64_t>& counts) {
   return out.empty() ? "none" : out;
 }
 
-class JsonReport {
+// What RAS said of all communicators, as progress.
+class RasReport {
  public:
-  explicit JsonReport(std::vector<Communicator> communicators)
+  explicit RasReport(std::vector<Communicator> communicators)
       : communicators_(std::move(communicators)) {
     for (const Communicator& communicator : communicators_) {
       for (const Member& member : communicator.members)
@@ -179,16 +180,17 @@ class JsonReport {
       most = std::max(most, total(counts));
       least = std::min(least, total(counts));
     }
-    std::vector<int> behind;
     for (const auto& [counts, ranks] : by_counts) {
-      if (total(counts) == least && least < most)
-        behind.insert(behind.end(), ranks.begin(), ranks.end());
       add_claim(Claim::Kind::kNote, key, ranks,
                 fmt::format("rank {} launched {}", rank_list(ranks), counts_text(counts)));
     }
-    if (!behind.empty()) {
-      add_claim(Claim::Kind::kBehind, key, behind,
-                fmt::format("launched {} collectives where others launched {}", least, most));
+    if (least < most) {
+      // Who launched more waits in the first collective that the others have not launched.
+      progress_.is_snapshot = true;
+      for (const auto& [counts, ranks] : by_counts) {
+        for (int rank : ranks)
+          progress_.ranks[rank].groups[key] = {total(counts), -1, std::min(least, total(counts))};
+      }
       return;
     }
     // Equal totals of different kinds: the ranks called different operations.
@@ -223,12 +225,13 @@ Progress read_ras_json(std::string_view text, std::string_view path) {
   simdjson::dom::parser parser;
   element root;
   object report;
+  text.remove_prefix(std::min(text.size(), text.find('{')));
   simdjson::error_code error = parser.parse(text.data(), text.size()).get(root);
   if (error != simdjson::SUCCESS || root.get(report) != simdjson::SUCCESS) {
     throw_user_error("{}: damaged RAS report ({}); write it again with `ncclras -f json`", path,
                      simdjson::error_message(error));
   }
-  Progress progress = JsonReport(read_communicators(report)).read();
+  Progress progress = RasReport(read_communicators(report)).read();
   progress.sources.emplace_back(path);
   return progress;
 }
@@ -239,65 +242,80 @@ class RasText::Impl {
     std::string_view line = trim(raw);
     if (line.starts_with("#") && has(line, "(") && has(line, ")")) return on_communicator(line);
     if (line == "DEAD" || line == "INCOMPLETE" || line == "TIMEOUT") {
-      in_process_list_ = line;
+      process_list_ = line;
       communicator_.clear();
       return;
     }
-    if (has(line, " have launched up to operation ") ||
-        has(line, " has launched up to operation ")) {
+    if (has(line, "PEER_DEAD: Process ")) return on_dead_peer(line);
+    if (line.starts_with("Communicator ranks have different ")) return on_comparison(line);
+    if (has(line, " launched up to operation ") || has(line, " not launched any operation"))
       return on_count(line);
-    }
     if (has(line, "-- GPU ") && line.starts_with("Rank ")) return on_member(line);
     if (line.starts_with("The missing rank")) return on_missing(line);
     if (line.starts_with("Process ") && has(line, " on node ")) return on_process(line);
   }
 
   Progress finish() {
-    close_counts();
+    close_communicator();
+    merge_progress(progress_, RasReport(std::move(communicators_)).read());
     for (auto& [key, ranks] : missing_) {
       progress_.claims.push_back({Claim::Kind::kUnreachable,
                                   key,
                                   {ranks.begin(), ranks.end()},
-                                  dead_.empty()
-                                      ? "does not answer RAS: its process is stopped or busy"
-                                      : "is dead: RAS could not reach its process for a minute",
+                                  is_dead_ ? "is dead: RAS could not reach its process for a minute"
+                                           : "does not answer RAS: its process is stopped or busy",
                                   process_lines_.empty() ? "" : process_lines_.front()});
     }
     return std::move(progress_);
   }
 
  private:
+  // Ranks that launched as many operations of a kind.
   struct Count {
     int64_t num_ranks = 0;
     int64_t operation = 0;
     std::vector<int> ranks;  // as far as RAS listed them
     std::string line;
+    bool is_whole() const { return static_cast<int64_t>(ranks.size()) == num_ranks; }
   };
 
   // "#0-0 (27a079b828ff1a75) MISMATCH"
   void on_communicator(std::string_view line) {
-    close_counts();
+    close_communicator();
     communicator_ = before(*after(line, "("), ")");
-    in_process_list_.clear();
-    std::string key = group_key(communicator_, {});
-    progress_.groups[key].name = communicator_;
+    process_list_.clear();
+    progress_.groups[group_key(communicator_, {})].name = communicator_;
   }
 
+  // "Communicator ranks have different AllReduce operation counts"; before 2.26 "different
+  // collective operation ...".
+  void on_comparison(std::string_view line) {
+    close_counts();
+    op_ = before(*after(line, "different "), " operation");
+  }
+
+  // "26 ranks have launched up to operation 6650", "Rank 0 has launched up to operation 4 -- GPU 0
+  // managed by ...", "Rank 0 has not launched any operations -- GPU 0 ..."
   void on_count(std::string_view line) {
+    if (communicator_.empty()) return;
     Count count;
-    count.num_ranks = leading_integer(line).value_or(0);
-    std::string_view operation = *after(line, "up to operation ");
-    size_t digit = operation.find_first_of("0123456789");
-    if (communicator_.empty() || digit == std::string_view::npos) return;
-    count.operation = leading_integer(operation.substr(digit)).value_or(0);
     count.line = line;
+    count.operation = integer_after(line, " launched up to operation ").value_or(0);
+    if (line.starts_with("Rank ")) {
+      count.num_ranks = 1;
+      add_rank(count, integer_after(line, "Rank ").value_or(-1));
+    } else {
+      count.num_ranks = leading_integer(line).value_or(0);
+    }
     counts_.push_back(std::move(count));
   }
 
+  static void add_rank(Count& count, int64_t rank) {
+    if (rank >= 0 && rank < kMaxRank) count.ranks.push_back(static_cast<int>(rank));
+  }
+
   void on_member(std::string_view line) {
-    int64_t rank = integer_after(line, "Rank ").value_or(-1);
-    if (rank >= 0 && rank < kMaxRank && !counts_.empty())
-      counts_.back().ranks.push_back(static_cast<int>(rank));
+    if (!counts_.empty()) add_rank(counts_.back(), integer_after(line, "Rank ").value_or(-1));
   }
 
   void on_missing(std::string_view line) {
@@ -307,37 +325,69 @@ class RasText::Impl {
   }
 
   void on_process(std::string_view line) {
-    if (in_process_list_.empty() || process_lines_.size() >= 16) return;
+    if (process_list_.empty() || process_lines_.size() >= 16) return;
     process_lines_.emplace_back(line);
-    if (in_process_list_ == "DEAD") dead_.emplace_back(line);
+    if (process_list_ == "DEAD") is_dead_ = true;
   }
 
+  // Monitor mode knows processes, not ranks.
+  void on_dead_peer(std::string_view line) {
+    progress_.claims.push_back(
+        {Claim::Kind::kUnreachable, "", {}, "is dead: RAS could not reach it", std::string(line)});
+  }
+
+  // Where all sides list their ranks the counts are compared as those of the JSON form.
   void close_counts() {
-    if (counts_.size() > 1) {
-      auto [least, most] = std::minmax_element(
-          counts_.begin(), counts_.end(),
-          [](const Count& a, const Count& b) { return a.operation < b.operation; });
-      std::string key = group_key(communicator_, {});
-      for (const Count& count : counts_) {
-        progress_.claims.push_back({Claim::Kind::kNote, key, count.ranks, count.line, ""});
-      }
-      if (least->operation < most->operation) {
-        progress_.claims.push_back(
-            {Claim::Kind::kBehind, key, least->ranks,
-             fmt::format("launched up to operation {} where others launched up to {}",
-                         least->operation, most->operation),
-             ""});
-      }
+    bool whole = std::all_of(counts_.begin(), counts_.end(),
+                             [](const Count& count) { return count.is_whole(); });
+    for (const Count& count : counts_) {
+      if (!whole) break;
+      for (int rank : count.ranks) members_[rank][op_] = count.operation;
     }
+    if (!whole && counts_.size() > 1) state_behind();
     counts_.clear();
   }
 
+  void state_behind() {
+    auto [least, most] = std::minmax_element(
+        counts_.begin(), counts_.end(),
+        [](const Count& a, const Count& b) { return a.operation < b.operation; });
+    std::string key = group_key(communicator_, {});
+    for (const Count& count : counts_) {
+      progress_.claims.push_back({Claim::Kind::kNote, key, count.ranks, count.line, ""});
+    }
+    if (least->operation == most->operation) return;
+    progress_.claims.push_back(
+        {Claim::Kind::kBehind, key, least->ranks,
+         fmt::format("launched up to operation {} where others launched up to {}", least->operation,
+                     most->operation),
+         ""});
+  }
+
+  void close_communicator() {
+    close_counts();
+    if (members_.empty()) return;
+    Communicator communicator{communicator_, static_cast<int64_t>(members_.size()), {}};
+    for (auto& [rank, counts] : members_) {
+      Member member;
+      member.rank = rank;
+      member.process = {"", rank, 0};  // the text form names ranks of the communicator only
+      member.counts = std::move(counts);
+      communicator.members.push_back(std::move(member));
+    }
+    communicators_.push_back(std::move(communicator));
+    members_.clear();
+  }
+
   Progress progress_;
+  std::vector<Communicator> communicators_;
   std::string communicator_;
-  std::string in_process_list_;
+  std::string op_ = "collective";
+  std::string process_list_;
   std::vector<Count> counts_;
+  std::map<int, std::map<std::string, int64_t>> members_;  // rank -> operation -> count
   std::map<std::string, std::set<int>> missing_;
-  std::vector<std::string> dead_;
+  bool is_dead_ = false;
   std::vector<std::string> process_lines_;
 };
 

@@ -364,9 +364,12 @@ class NcclLogReader::Impl {
         std::clamp<int64_t>(integer_after(message, " datatype ").value_or(-1), -1, 99));
     std::optional<std::string_view> comm = after(message, " comm 0x");
     if (!comm) return;
-    std::vector<NcclCall>& calls = log_.calls[id][std::string(word(*comm))];
-    if (calls.size() >= kMaxCalls) calls.erase(calls.begin(), calls.begin() + kMaxCalls / 2);
-    calls.push_back(std::move(call));
+    NcclCalls& list = log_.calls[id][std::string(word(*comm))];
+    if (list.calls.size() >= kMaxCalls) {
+      list.calls.erase(list.calls.begin(), list.calls.begin() + kMaxCalls / 2);
+      list.num_dropped += kMaxCalls / 2;
+    }
+    list.calls.push_back(std::move(call));
   }
 
   void on_warning(const Head& head, std::string_view message, std::string_view line) {

@@ -78,14 +78,20 @@ struct NcclCall {
   int datatype = -1;
 };
 
+// Those of one communicator on one rank, in order; the oldest are dropped when there are very many.
+struct NcclCalls {
+  std::vector<NcclCall> calls;
+  int64_t num_dropped = 0;
+};
+
 struct NcclLog {
   std::map<NcclProcessId, NcclProcess> processes;
   std::map<std::string, NcclCommunicator> communicators;
   std::map<std::string, NcclWarning> warnings;
   std::set<std::string> versions;
   std::map<std::pair<std::string, std::string>, NcclHop> hops;  // (channel, "3->8")
-  // Of each process and the communicator's address, the last calls.
-  std::map<NcclProcessId, std::map<std::string, std::vector<NcclCall>>> calls;
+  // Of each process and the communicator's address.
+  std::map<NcclProcessId, std::map<std::string, NcclCalls>> calls;
   std::map<std::pair<NcclProcessId, std::string>, std::string> communicator_at;  // address -> id
   bool is_torn_down =
       false;  // some communicator was destroyed or aborted: the log has an orderly end

@@ -116,7 +116,10 @@ void conclude_nccl(const FactsList& facts, Report& report) {
     for (Finding& finding : check_nccl(log)) report.findings.push_back(std::move(finding));
     Progress progress = nccl_progress(log);
     if (Hang hang = find_hang(progress); hang.kind != Hang::Kind::kNone) {
-      report.findings.push_back(to_finding(hang, progress));
+      Finding finding = to_finding(hang, progress);
+      // A log that was cut off, or of a running job, ends like this too.
+      if (hang.kind == Hang::Kind::kMissing) finding.severity = Severity::kNote;
+      report.findings.push_back(std::move(finding));
     }
     Section section;
     section.title = "NCCL";

@@ -47,6 +47,14 @@ struct Passed {
     }
   }
 
+  // A kernel of another stream that was still running when the collective began.
+  const Span* running_kernel(const Span& span) const {
+    for (auto kernel = recent_kernels.rbegin(); kernel != recent_kernels.rend(); ++kernel) {
+      if ((*kernel)->end_ns > span.start_ns && (*kernel)->stream != span.stream) return *kernel;
+    }
+    return nullptr;
+  }
+
   // The kernel of another stream whose end the collective followed.
   const Span* kernel_before(const Span& span) const {
     const Span* found = nullptr;
@@ -70,7 +78,9 @@ LateReason reason_for(const Span& span, const Passed& passed, const Span*& kerne
   if (stream != passed.stream_end.end() && span.start_ns - stream->second <= kFollowsNs)
     return LateReason::kStream;
   kernel = passed.kernel_before(span);
-  return kernel != nullptr ? LateReason::kKernel : LateReason::kOther;
+  if (kernel != nullptr) return LateReason::kKernel;
+  kernel = passed.running_kernel(span);
+  return kernel != nullptr ? LateReason::kBusy : LateReason::kOther;
 }
 
 using Kind = std::tuple<std::string, std::string, int64_t>;
@@ -144,6 +154,8 @@ std::string_view name(LateReason reason) {
       return "collective before it";
     case LateReason::kKernel:
       return "kernel before it";
+    case LateReason::kBusy:
+      return "device filled by";
     case LateReason::kOther:
       return "other";
   }

@@ -18,7 +18,7 @@ enum class LateReason : uint8_t {
   kKernel,   // it waited for a kernel on another stream
   kOther,    // the trace does not show what it waited for
 };
-inline constexpr size_t kNumLateReasons = 5;
+inline constexpr size_t kNumLateReasons = 6;
 std::string_view name(LateReason reason);
 
 // One kind of collective (operation, group, size) over the whole trace.

@@ -111,6 +111,10 @@ class TraceFinder {
         return "they wait for kernels: smaller buckets start earlier; prefetch all-gathers; "
                "reorder so that what is sent "
                "is ready first";
+      case LateReason::kBusy:
+        return "large kernels fill the device when they could begin: give NCCL a stream of high "
+               "priority "
+               "(TORCH_NCCL_HIGH_PRIORITY=1), or leave it SMs";
       default:
         return "start them earlier: gradient buckets, prefetching (FSDP backward_prefetch), or "
                "overlap in the compiler";
@@ -288,12 +292,12 @@ std::vector<Finding> find_stragglers(const Arrivals& arrivals, int64_t wall_ns) 
       percent(worst->made_wait_ns, wall_ns));
   int64_t more_computation = worst->computation_ns - least_computation;
   int64_t more_host_wait = worst->host_wait_ns - least_host_wait;
-  if (more_computation * 2 > worst->made_wait_ns) {
+  if (more_computation >= more_host_wait && more_computation * 4 > worst->made_wait_ns) {
     finding.why = fmt::format("it computes {} longer than the fastest rank", ms(more_computation));
     finding.advice =
         "compare its work (batch, sequence lengths, experts) and its GPU (clocks, power, "
         "temperature: nvidia-smi -q -d PERFORMANCE)";
-  } else if (more_host_wait * 2 > worst->made_wait_ns) {
+  } else if (more_host_wait * 4 > worst->made_wait_ns) {
     finding.why = fmt::format("its device waits {} longer for the host", ms(more_host_wait));
     finding.advice =
         "look at its host: data loading, logging or checkpoints on this rank alone, CPU binding, "

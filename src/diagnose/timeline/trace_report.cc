@@ -116,7 +116,8 @@ Table drift_table(const Timeline& timeline) {
     auto most = std::max_element(drift.calls_by_reason.begin(), drift.calls_by_reason.end());
     auto reason = static_cast<LateReason>(most - drift.calls_by_reason.begin());
     std::string because = *most == 0 ? "launch unknown" : std::string(name(reason));
-    if (reason == LateReason::kKernel) because += ": " + drift.kernel.substr(0, 40);
+    if (reason == LateReason::kKernel || reason == LateReason::kBusy)
+      because += " " + drift.kernel.substr(0, 40);
     table.rows.push_back({drift.op, drift.group, drift.num_elements, drift.num_calls,
                           rounded(to_ms(drift.drift_ns) / static_cast<double>(drift.num_calls)),
                           rounded(to_ms(drift.max_drift_ns)), std::move(because),
