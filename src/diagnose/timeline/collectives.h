@@ -16,6 +16,7 @@ enum class LateReason : uint8_t {
   kHost,     // the device was idle and the host had not launched it
   kStream,   // the collective before it on its stream was not done
   kKernel,   // it waited for a kernel on another stream
+  kBusy,     // a kernel on another stream filled the device
   kOther,    // the trace does not show what it waited for
 };
 inline constexpr size_t kNumLateReasons = 6;
