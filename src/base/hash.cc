@@ -12,9 +12,13 @@ struct Hasher::State {
   ~State() { XXH3_freeState(xxh); }
 };
 
-std::string Hash::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+std::string Hash::hex() const {
+  return fmt::format("{:016x}{:016x}", high, low);
+}
 
-Hasher::Hasher() : state_(std::make_unique<State>()) { XXH3_128bits_reset(state_->xxh); }
+Hasher::Hasher() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(state_->xxh);
+}
 Hasher::~Hasher() = default;
 
 Hasher& Hasher::add_bytes(const void* data, size_t num_bytes) {
@@ -27,7 +31,9 @@ Hasher& Hasher::add(std::string_view text) {
   return add_bytes(text.data(), text.size());
 }
 
-Hasher& Hasher::add(int64_t value) { return add_bytes(&value, sizeof value); }
+Hasher& Hasher::add(int64_t value) {
+  return add_bytes(&value, sizeof value);
+}
 
 Hash Hasher::finish() const {
   const XXH128_hash_t digest = XXH3_128bits_digest(state_->xxh);

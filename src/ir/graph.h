@@ -71,7 +71,8 @@ class Node {
   Value result(int index = 0) { return {this, index}; }
   const Attributes& attributes() const { return attributes_; }
 
-  // The attribute's value; InternalError when absent or of another kind (ops::infer has checked it).
+  // The attribute's value; InternalError when absent or of another kind (ops::infer has checked
+  // it).
   template <typename T>
   const T& attribute(const std::string& name) const {
     return std::get<T>(attributes_.at(name));
@@ -112,10 +113,12 @@ class Node {
   int id_ = 0;
 };
 
-inline const TensorType& Value::type() const { return node->types()[index]; }
+inline const TensorType& Value::type() const {
+  return node->types()[index];
+}
 
-// A training step in SSA form: nodes in a topological order, no views, nothing in place. A state is a
-// pair: the `state` placeholder (its value before the step) and its update (its value after).
+// A training step in SSA form: nodes in a topological order, no views, nothing in place. A state is
+// a pair: the `state` placeholder (its value before the step) and its update (its value after).
 class Graph {
  public:
   explicit Graph(std::string name = "step") : name_(std::move(name)) {}
@@ -146,7 +149,8 @@ class Graph {
   void add_output(std::string name, Value value) { outputs_.push_back({std::move(name), value}); }
   void clear_outputs() { outputs_.clear(); }
 
-  // State updates by state node, in the order of first setting. A state without one keeps its value.
+  // State updates by state node, in the order of first setting. A state without one keeps its
+  // value.
   struct Update {
     Node* state;
     Value next;
@@ -168,7 +172,8 @@ class Graph {
 
   void renumber();  // id = position
   std::unique_ptr<Graph> clone() const;
-  Hash hash() const;  // see docs/graph_hash.md: ops, types, attributes, edges; no names, no locations
+  Hash hash()
+      const;  // see docs/graph_hash.md: ops, types, attributes, edges; no names, no locations
 
  private:
   std::string name_;

@@ -9,7 +9,9 @@
 namespace monograph::ir {
 namespace {
 
-float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 uint16_t float_to_bf16(float value) {
   if (std::isnan(value)) return 0x7fc0;
@@ -84,14 +86,22 @@ double Literal::get(int64_t index) const {
   const std::byte* data = data_.data();
   switch (type_.dtype) {
     case DType::kBool:
-    case DType::kU8: return read<uint8_t>(data, index);
-    case DType::kU16: return read<uint16_t>(data, index);
-    case DType::kI32: return read<int32_t>(data, index);
-    case DType::kI64: return static_cast<double>(read<int64_t>(data, index));
-    case DType::kBF16: return bf16_to_float(read<uint16_t>(data, index));
-    case DType::kF16: return f16_to_float(read<uint16_t>(data, index));
-    case DType::kF32: return read<float>(data, index);
-    case DType::kF64: return read<double>(data, index);
+    case DType::kU8:
+      return read<uint8_t>(data, index);
+    case DType::kU16:
+      return read<uint16_t>(data, index);
+    case DType::kI32:
+      return read<int32_t>(data, index);
+    case DType::kI64:
+      return static_cast<double>(read<int64_t>(data, index));
+    case DType::kBF16:
+      return bf16_to_float(read<uint16_t>(data, index));
+    case DType::kF16:
+      return f16_to_float(read<uint16_t>(data, index));
+    case DType::kF32:
+      return read<float>(data, index);
+    case DType::kF64:
+      return read<double>(data, index);
   }
   throw_internal_error("Literal::get: dtype {}", static_cast<int>(type_.dtype));
 }
@@ -99,15 +109,24 @@ double Literal::get(int64_t index) const {
 void Literal::set(int64_t index, double value) {
   std::byte* data = data_.data();
   switch (type_.dtype) {
-    case DType::kBool: return write<uint8_t>(data, index, value != 0);
-    case DType::kU8: return write(data, index, static_cast<uint8_t>(static_cast<int64_t>(value)));
-    case DType::kU16: return write(data, index, static_cast<uint16_t>(static_cast<int64_t>(value)));
-    case DType::kI32: return write(data, index, static_cast<int32_t>(static_cast<int64_t>(value)));
-    case DType::kI64: return write(data, index, static_cast<int64_t>(value));
-    case DType::kBF16: return write(data, index, float_to_bf16(static_cast<float>(value)));
-    case DType::kF16: return write(data, index, float_to_f16(static_cast<float>(value)));
-    case DType::kF32: return write(data, index, static_cast<float>(value));
-    case DType::kF64: return write(data, index, value);
+    case DType::kBool:
+      return write<uint8_t>(data, index, value != 0);
+    case DType::kU8:
+      return write(data, index, static_cast<uint8_t>(static_cast<int64_t>(value)));
+    case DType::kU16:
+      return write(data, index, static_cast<uint16_t>(static_cast<int64_t>(value)));
+    case DType::kI32:
+      return write(data, index, static_cast<int32_t>(static_cast<int64_t>(value)));
+    case DType::kI64:
+      return write(data, index, static_cast<int64_t>(value));
+    case DType::kBF16:
+      return write(data, index, float_to_bf16(static_cast<float>(value)));
+    case DType::kF16:
+      return write(data, index, float_to_f16(static_cast<float>(value)));
+    case DType::kF32:
+      return write(data, index, static_cast<float>(value));
+    case DType::kF64:
+      return write(data, index, value);
   }
 }
 

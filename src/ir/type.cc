@@ -23,12 +23,18 @@ constexpr std::array<DTypeFacts, 9> kDTypes = {{{DType::kBool, "bool", 1},
                                                 {DType::kF32, "f32", 4},
                                                 {DType::kF64, "f64", 8}}};
 
-const DTypeFacts& facts(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
+const DTypeFacts& facts(DType dtype) {
+  return kDTypes[static_cast<size_t>(dtype)];
+}
 
 }  // namespace
 
-int64_t dtype_bytes(DType dtype) { return facts(dtype).num_bytes; }
-std::string_view dtype_name(DType dtype) { return facts(dtype).name; }
+int64_t dtype_bytes(DType dtype) {
+  return facts(dtype).num_bytes;
+}
+std::string_view dtype_name(DType dtype) {
+  return facts(dtype).name;
+}
 
 DType parse_dtype(std::string_view name) {
   for (const DTypeFacts& fact : kDTypes) {
@@ -37,8 +43,12 @@ DType parse_dtype(std::string_view name) {
   throw_user_error("unknown dtype '{}': use bool, u8, u16, i32, i64, bf16, f16, f32 or f64", name);
 }
 
-bool is_floating(DType dtype) { return dtype >= DType::kBF16; }
-bool is_integer(DType dtype) { return dtype > DType::kBool && dtype < DType::kBF16; }
+bool is_floating(DType dtype) {
+  return dtype >= DType::kBF16;
+}
+bool is_integer(DType dtype) {
+  return dtype > DType::kBool && dtype < DType::kBF16;
+}
 
 int64_t Shape::num_elements() const {
   int64_t count = 1;
@@ -56,7 +66,9 @@ std::vector<int64_t> Shape::contiguous_strides() const {
   return strides;
 }
 
-std::string Shape::str() const { return fmt::format("[{}]", fmt::join(dims_, ",")); }
+std::string Shape::str() const {
+  return fmt::format("[{}]", fmt::join(dims_, ","));
+}
 
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
@@ -65,8 +77,9 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
     const int64_t x = axis <= a.rank() ? a[-axis] : 1;
     const int64_t y = axis <= b.rank() ? b[-axis] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw_user_error("[{}] shapes {} and {} do not broadcast: dims {} and {} differ and neither is 1",
-                       op, a.str(), b.str(), x, y);
+      throw_user_error(
+          "[{}] shapes {} and {} do not broadcast: dims {} and {} differ and neither is 1", op,
+          a.str(), b.str(), x, y);
     }
     dims[rank - axis] = x == 1 ? y : x;
   }
@@ -90,6 +103,8 @@ std::vector<int64_t> broadcast_strides(const Shape& from, const std::vector<int6
   return result;
 }
 
-std::string TensorType::str() const { return std::string(dtype_name(dtype)) + shape.str(); }
+std::string TensorType::str() const {
+  return std::string(dtype_name(dtype)) + shape.str();
+}
 
 }  // namespace monograph::ir

@@ -42,8 +42,8 @@ class Shape {
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b);
 bool broadcasts_to(const Shape& from, const Shape& to);
 
-// Strides (in elements, row-major view of a value of shape `from`) when it is read at every index of
-// `to`: zero where a dim is broadcast.
+// Strides (in elements, row-major view of a value of shape `from`) when it is read at every index
+// of `to`: zero where a dim is broadcast.
 std::vector<int64_t> broadcast_strides(const Shape& from, const std::vector<int64_t>& strides,
                                        const Shape& to);
 

@@ -6,10 +6,9 @@ namespace monograph::passes {
 
 void PassContext::remark(const ir::Node& node, std::string reason) {
   const std::string& scope = node.provenance().scope;
-  remarks_.push_back({pass_,
-                      fmt::format("%{} = {}{}{}", node.id(), node.op(), scope.empty() ? "" : " in ",
-                                  scope),
-                      std::move(reason)});
+  remarks_.push_back(
+      {pass_, fmt::format("%{} = {}{}{}", node.id(), node.op(), scope.empty() ? "" : " in ", scope),
+       std::move(reason)});
 }
 
 }  // namespace monograph::passes

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "frontend/trace/trace.h"
 #include "passes/autodiff/autodiff.h"
+#include "passes/autodiff/check_gradients.h"
 
 namespace monograph::trace {
 namespace {
@@ -15,6 +16,20 @@ ir::ValueMap<ir::Value> differentiate_at(const Tensor& loss, const std::vector<i
     return passes::differentiate(loss.trace().graph(), loss.value(), wrt, loss.trace().context());
   } catch (const UserError& error) {
     throw_user_error("{}\n  in backward() at {}:{}", error.what(), where.file_name(), where.line());
+  }
+}
+
+// V2 at once, while the graph holds forward and backward only.
+void check_backward(const Tensor& loss, const std::vector<Trace::TracedState>& parameters,
+                    const ir::ValueMap<ir::Value>& found) {
+  std::vector<passes::ParameterGradient> gradients;
+  for (const Trace::TracedState& known : parameters) {
+    const auto gradient = found.find(known.node->result());
+    gradients.push_back({known.node, gradient == found.end() ? ir::Value{} : gradient->second});
+  }
+  const auto violations = passes::check_gradients(loss.trace().graph(), loss.value(), gradients);
+  if (!violations.empty()) {
+    throw_internal_error("backward is not consistent:\n{}", ir::to_text(violations));
   }
 }
 
@@ -52,7 +67,9 @@ Gradients Tensor::backward(Location where) const {
     parameters.push_back(known);
     wrt.push_back(known.node->result());
   }
+  const bool is_first = !traced.has_backward();
   const ir::ValueMap<ir::Value> found = differentiate_at(*this, wrt, where);
+  if (is_first) check_backward(*this, parameters, found);
   Gradients gradients(trace_);
   for (const Trace::TracedState& known : parameters) {
     const auto gradient = found.find(known.node->result());

@@ -169,6 +169,12 @@ std::vector<Tensor> Trace::emit_all(std::string_view op,
   return emit_values(op, resolve(op, operands), std::move(attributes), where);
 }
 
+bool Trace::has_backward() {
+  const auto& nodes = graph().nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const auto& node) { return node->phase() == ir::Phase::kBackward; });
+}
+
 std::unique_ptr<ir::Graph> Trace::finish(const Outputs& outputs) {
   for (const TracedState& known : states_) {
     if (!known.state.is_same(step_)) continue;

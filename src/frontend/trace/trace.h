@@ -59,6 +59,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
   const std::vector<Switch>& switches() const { return switches_; }
 
+  bool has_backward();  // some node of the backward phase
+
   // Trainable parameters that were read but that the loss does not depend on.
   void note_unused(std::string parameter) { unused_parameters_.push_back(std::move(parameter)); }
   const std::vector<std::string>& unused_parameters() const { return unused_parameters_; }

@@ -28,6 +28,8 @@ Clusters::Clusters(const ir::Graph& graph) : graph_(graph), users_(ir::users_of(
     if (group->is_kernel) group->space = analysis::iteration_space(*node);
     group->members.push_back(node.get());
     groups_by_node_.push_back(group.get());
+    group->position = static_cast<int>(order_.size());
+    order_.push_back(group.get());
     storage_.push_back(std::move(group));
   }
 }
@@ -65,10 +67,11 @@ bool Clusters::has_barrier(const Group& from, const Group& to) const {
   return false;
 }
 
-// Depth-first from the users of `from` outside both groups; ids bound the search.
-bool Clusters::has_detour(const Group& from, const Group& to) {
-  const int last = to.members.back()->id();
-  std::unordered_set<const Group*> seen = {&from, &to};
+// The groups that a path from `from` leads to, up to a position in the order; `visit` says whether
+// to go on.
+template <typename Visit>
+void Clusters::walk(const Group& from, int last_position, const Visit& visit) const {
+  std::unordered_set<const Group*> seen = {&from};
   std::vector<const Group*> pending = {&from};
   while (!pending.empty()) {
     const Group& group = *pending.back();
@@ -77,14 +80,27 @@ bool Clusters::has_detour(const Group& from, const Group& to) {
       for (int i = 0; i < node->num_results(); ++i) {
         for (const Node* user : users(node->result(i))) {
           const Group* next = groups_by_node_[user->id()];
-          if (next == &to && &group != &from) return true;
-          if (next->members.front()->id() > last || !seen.insert(next).second) continue;
+          if (next->position > last_position || seen.contains(next)) continue;
+          if (!visit(group, *next)) return;
+          if (next->position == last_position) continue;  // the end: every edge to it is visited
+          seen.insert(next);
           pending.push_back(next);
         }
       }
     }
   }
-  return false;
+}
+
+// Whether a path leads from one group to the other through a third.
+bool Clusters::has_detour(const Group& a, const Group& b) const {
+  const Group& from = a.position < b.position ? a : b;
+  const Group& to = a.position < b.position ? b : a;
+  bool found = false;
+  walk(from, to.position, [&](const Group& at, const Group& next) {
+    found = &next == &to && &at != &from;
+    return !found;
+  });
+  return found;
 }
 
 bool Clusters::can_store_outputs(const Group& a, const Group& b,
@@ -113,19 +129,45 @@ std::string_view Clusters::why_not(const Group& a, const Group& b) {
   if (const std::string_view reason = join(joined, b.space); !reason.empty()) return reason;
   if (has_barrier(a, b) || has_barrier(b, a)) return "complete only when the kernel ends";
   if (!can_store_outputs(a, b, joined)) return "a broadcast value is needed in memory";
-  if (has_detour(a, b) || has_detour(b, a)) return "a path between them leaves the kernel";
+  if (has_detour(a, b)) return "a path between them leaves the kernel";
   return {};
 }
 
-void Clusters::merge(Group& into, Group& from) {
-  join(into.space, from.space);
+// Keeps `order_` topological (Pearce & Kelly, A Dynamic Topological Sort Algorithm, 2006): of the
+// groups between the two, those that the first leads to come after the merged group, the others
+// before.
+void Clusters::reorder(Group& first, Group& second) {
+  std::unordered_set<const Group*> after;
+  walk(first, second.position, [&](const Group&, const Group& next) {
+    if (&next != &second) after.insert(&next);
+    return true;
+  });
+  std::vector<Group*> window, late;
+  for (int at = first.position + 1; at < second.position; ++at) {
+    (after.contains(order_[at]) ? late : window).push_back(order_[at]);
+  }
+  window.push_back(&first);
+  window.insert(window.end(), late.begin(), late.end());
+  window.push_back(&second);  // empty from now on
+  const int begin = first.position;
+  for (size_t i = 0; i < window.size(); ++i) {
+    order_[begin + i] = window[i];
+    window[i]->position = begin + static_cast<int>(i);
+  }
+}
+
+void Clusters::merge(Group& a, Group& b) {
+  Group& into = a.position < b.position ? a : b;
+  Group& from = a.position < b.position ? b : a;
+  reorder(into, from);
+  analysis::join(into.space, from.space);
   const size_t middle = into.members.size();
   for (Node* node : from.members) {
     groups_by_node_[node->id()] = &into;
     into.members.push_back(node);
   }
   std::inplace_merge(into.members.begin(), into.members.begin() + middle, into.members.end(),
-                     [](const Node* a, const Node* b) { return a->id() < b->id(); });
+                     [](const Node* x, const Node* y) { return x->id() < y->id(); });
   from.members.clear();
 }
 

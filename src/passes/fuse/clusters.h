@@ -19,6 +19,7 @@ class Clusters {
     std::vector<ir::Node*> members;  // in graph order
     std::vector<ir::Node*> clones;   // done again here rather than read (see recompute.h)
     bool is_kernel = false;
+    int position = 0;  // in a topological order of the groups
   };
 
   explicit Clusters(const ir::Graph& graph);  // the graph must be renumbered
@@ -36,17 +37,21 @@ class Clusters {
   std::string_view why_not(const Group& a, const Group& b);
 
  private:
-  void merge(Group& into, Group& from);
+  void merge(Group& a, Group& b);
+  void reorder(Group& first, Group& second);
+  template <typename Visit>
+  void walk(const Group& from, int last_position, const Visit& visit) const;
   bool try_merge(const ir::Node* a, const ir::Node* b);
   std::vector<ir::Node*> siblings_of(ir::Value value);
   bool has_barrier(const Group& from, const Group& to) const;
-  bool has_detour(const Group& from, const Group& to);
+  bool has_detour(const Group& a, const Group& b) const;
   bool can_store_outputs(const Group& a, const Group& b,
                          const analysis::IterationSpace& joined) const;
 
   const ir::Graph& graph_;
   std::vector<std::unique_ptr<Group>> storage_;
   std::vector<Group*> groups_by_node_;
+  std::vector<Group*> order_;  // topological
   ir::ValueMap<std::vector<ir::Node*>> users_;
   ir::ValueSet roots_;
 };
