@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <type_traits>
 #include <utility>
 
 #include "diagnose/hang/flight_recorder.h"
@@ -19,25 +20,29 @@ namespace {
 
 constexpr size_t kMaxDumpBytes = size_t{512} << 20;
 
-class HangLineReader : public LineReader {
+// Reader is HangText or RasText.
+template <typename Reader>
+class ProgressLineReader : public LineReader {
  public:
   void read(const Line& line) override {
-    text_.read(line.text, line.rank);
-    ras_.read(line.text);
+    if constexpr (std::is_same_v<Reader, HangText>) {
+      reader_.read(line.text, line.rank);
+    } else {
+      reader_.read(line.text);
+    }
   }
 
   std::unique_ptr<Facts> finish() override {
-    Progress progress = text_.finish();
-    merge_progress(progress, ras_.finish());
+    Progress progress = reader_.finish();
     if (progress.empty() && progress.ranks_seen.empty()) return nullptr;
     auto facts = std::make_unique<HangFacts>();
+    facts->kind = std::is_same_v<Reader, HangText> ? HangFacts::Kind::kText : HangFacts::Kind::kRas;
     facts->progress = std::move(progress);
     return facts;
   }
 
  private:
-  HangText text_;
-  RasText ras_;
+  Reader reader_;
 };
 
 std::string job_of(const HangFacts& facts) {
@@ -99,6 +104,19 @@ std::vector<Incident> split_incidents(const FactsList& all) {
     }
   }
   return incidents;
+}
+
+Progress progress_of(const Incident& incident, bool with_ras) {
+  Progress whole;
+  for (const HangFacts* file : incident.files) {
+    if (file->kind == HangFacts::Kind::kRas && !with_ras) continue;
+    Progress part = file->progress;
+    // A log without rank in its lines: its name may say whose it is.
+    if (part.ranks.empty() && file->rank >= 0) part.ranks_seen.insert(file->rank);
+    merge_progress(whole, std::move(part));
+  }
+  unify_groups(whole);
+  return whole;
 }
 
 std::string_view code_of(const Hang& hang) {
@@ -198,20 +216,22 @@ std::unique_ptr<Facts> read_ras_file(Input& input) {
 }
 
 std::unique_ptr<LineReader> make_hang_reader() {
-  return std::make_unique<HangLineReader>();
+  return std::make_unique<ProgressLineReader<HangText>>();
+}
+
+std::unique_ptr<LineReader> make_ras_reader() {
+  return std::make_unique<ProgressLineReader<RasText>>();
 }
 
 void conclude_hangs(const FactsList& facts, Report& report) {
   for (const Incident& incident : split_incidents(facts)) {
-    Progress whole;
-    for (const HangFacts* file : incident.files) {
-      Progress part = file->progress;
-      // A log without rank in its lines: its name may say whose it is.
-      if (part.ranks.empty() && file->rank >= 0) part.ranks_seen.insert(file->rank);
-      merge_progress(whole, std::move(part));
-    }
-    unify_groups(whole);
+    Progress whole = progress_of(incident, false);
     Hang hang = find_hang(whole);
+    // One look from outside counts where the ranks themselves left nothing.
+    if (hang.kind == Hang::Kind::kNone) {
+      whole = progress_of(incident, true);
+      hang = find_hang(whole);
+    }
     if (hang.kind == Hang::Kind::kNone) continue;
     report.findings.push_back(to_finding(hang, whole));
     Section section;

@@ -22,6 +22,7 @@ bool accepts_ras(std::string_view head, std::string_view path);
 std::unique_ptr<Facts> read_ras_file(Input& input);
 
 std::unique_ptr<LineReader> make_hang_reader();
+std::unique_ptr<LineReader> make_ras_reader();
 
 // The files of one job share a folder and a name up to its numbers: "logs/type_rank#.txt".
 std::string job_of_path(const std::string& path);

@@ -217,6 +217,10 @@ class RasReport {
 
 bool looks_like_ras_json(std::string_view head) {
   size_t start = head.find_first_not_of(" \t\r\n");
+  // Straight from the socket an "OK" stands before it.
+  if (start != std::string_view::npos && head.substr(start).starts_with("OK\n")) {
+    start = head.find_first_not_of(" \t\r\n", start + 3);
+  }
   return start != std::string_view::npos && head[start] == '{' &&
          has(head, "\"communicators_count\"");
 }

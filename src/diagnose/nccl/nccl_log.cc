@@ -333,6 +333,16 @@ class NcclLogReader::Impl {
       known = word(*stated);
       return known;
     }
+    // A split is the same on all ranks by its parent, the number of the split and the colour.
+    if (auto parent = after(message, " parent 0x")) {
+      auto from = log_.communicator_at.find({id, std::string(word(*parent))});
+      std::string_view colour = word(after(message, " color ").value_or(""));
+      if (from != log_.communicator_at.end() && !from->second.empty()) {
+        known = fmt::format("{}/split {}/color {}", from->second,
+                            integer_after(message, "splitCount ").value_or(0), colour);
+        return known;
+      }
+    }
     // An address may be used again after the communicator is gone.
     bool is_new = known.empty() ||
                   (has(message, "Init COMPLETE") && log_.communicators.contains(known) &&

@@ -26,6 +26,7 @@ std::span<const Reader> readers() {
 std::span<const LineReaderEntry> line_readers() {
   static const std::vector<LineReaderEntry> kLineReaders = {
       {"hangs", make_hang_reader},
+      {"NCCL RAS text", make_ras_reader},
       {"compiler messages", make_torch_logs_reader},
       {"NCCL", make_nccl_reader},
   };
