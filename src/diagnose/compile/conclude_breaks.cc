@@ -120,13 +120,12 @@ Finding finding_of(const BreakGroup& group) {
 void conclude_breaks(const CompileJob& job, Report& report) {
   const auto groups = group_breaks(job);
   for (const auto& [key, group] : groups) {
-    if (is_announcement(*group.best)) {
-      const bool repeated = std::any_of(groups.begin(), groups.end(), [&](const auto& other) {
-        return &other.second != &group && std::get<0>(other.first) == std::get<0>(key) &&
-               std::get<1>(other.first) == std::get<1>(key);
-      });
-      if (repeated) continue;
+    bool repeated = false;
+    for (const auto& [other_key, other] : groups) {
+      repeated = repeated || (&other != &group && std::get<0>(other_key) == std::get<0>(key) &&
+                              std::get<1>(other_key) == std::get<1>(key));
     }
+    if (repeated && is_announcement(*group.best)) continue;
     report.findings.push_back(finding_of(group));
   }
 }

@@ -20,13 +20,14 @@ namespace {
 
 constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxOpenBlocks = 4096;
+constexpr std::string_view kSkip = "skipping cudagraphs due to";
 
 enum class BlockKind { kNone, kBreak, kRecompile, kLimit, kGraph, kFailure };
 
 BlockKind kind_of_first_line(std::string_view message) {
   if (begins_graph_break(message)) return BlockKind::kBreak;
   if (message.starts_with("Recompiling function ")) return BlockKind::kRecompile;
-  if (message.find("torch._dynamo hit config.") != std::string_view::npos) return BlockKind::kLimit;
+  if (message.starts_with("torch._dynamo hit config.")) return BlockKind::kLimit;
   if (message.starts_with("TRACED GRAPH") || message.starts_with("AFTER POST GRAD")) {
     return BlockKind::kGraph;
   }
@@ -161,9 +162,7 @@ class TorchLogsReader : public LineReader {
       blocks_.erase(found);
     }
     read_error(line);
-    if (line.text.find("skipping cudagraphs due to") != std::string_view::npos) {
-      read_cudagraph_skip(line, "", line.text);
-    }
+    if (message.starts_with(kSkip)) read_cudagraph_skip(line, "", message);
   }
 
   static bool continues(const Block& block, std::string_view text) {
@@ -204,8 +203,7 @@ class TorchLogsReader : public LineReader {
     const std::string id(without_attempt(prefix.compile_id));
     if (prefix.artifact == "fusion") {
       read_fusion(line, prefix);
-    } else if (message.find("skipping cudagraphs due to") != std::string_view::npos ||
-               message.find("cudagraph partition") != std::string_view::npos) {
+    } else if (message.starts_with(kSkip)) {
       read_cudagraph_skip(line, id, message);
     } else if (prefix.artifact == "perf_hints" && !message.empty() && message.front() != ' ') {
       builder_.add_hint({line.rank, id, std::string(message.substr(0, 300)), 1});
@@ -216,9 +214,7 @@ class TorchLogsReader : public LineReader {
   }
 
   void read_cudagraph_skip(const Line& line, const std::string& id, std::string_view message) {
-    const std::size_t at = message.find("skipping cudagraphs due to");
-    if (at == std::string_view::npos) return;
-    std::string_view reason = message.substr(at + 27);
+    std::string_view reason = message.substr(std::min(kSkip.size() + 1, message.size()));
     reason = reason.substr(0, reason.find("Found from"));
     while (!reason.empty() && (reason.back() == ' ' || reason.back() == '.')) {
       reason.remove_suffix(1);
@@ -259,7 +255,7 @@ class TorchLogsReader : public LineReader {
   // Step 1: torchdynamo start tracing forward /job/train.py:58
   void read_step(const Line& line, const TorchPrefix& prefix, const std::string& id) {
     constexpr std::string_view kStart = "torchdynamo start tracing ";
-    const std::size_t at = prefix.message.find(kStart);
+    const std::size_t at = prefix.message.substr(0, 48).find(kStart);
     const double now = seconds_of_stamp(prefix.stamp);
     const std::string key = fmt::format("{}|{}|{}", line.rank, prefix.process, id);
     if (at != std::string_view::npos) {
@@ -278,8 +274,8 @@ class TorchLogsReader : public LineReader {
     }
     const auto found = running_.find(key);
     if (found == running_.end() || now < 0) return;
-    if (prefix.message.find("Step 2: done compiler function") != std::string_view::npos ||
-        prefix.message.find("torchdynamo done tracing") != std::string_view::npos) {
+    if (prefix.message.starts_with("Step 2: done compiler function") ||
+        prefix.message.starts_with("Step 1: torchdynamo done tracing")) {
       found->second.finished = true;
       found->second.seconds = std::max(0.0, now - found->second.start);
     }
@@ -287,7 +283,7 @@ class TorchLogsReader : public LineReader {
 
   // fx graph cache miss for key f4ff...; fx graph cache hit for key ...
   void read_cache(const Line& line, const std::string& id, std::string_view message) {
-    const std::size_t at = message.find("raph cache ");
+    const std::size_t at = message.substr(0, 24).find("raph cache ");
     CacheEvent event;
     event.rank = line.rank;
     event.compile_id = id;
