@@ -115,6 +115,52 @@ int number_after(std::string_view name, std::string_view word) {
   return -1;
 }
 
+std::pair<std::string_view, std::string_view> split_path(std::string_view path) {
+  const std::size_t slash = path.find_last_of("/\\");
+  if (slash == std::string_view::npos) return {"", path};
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+int rank_in(std::string_view text) {
+  std::string name(text);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const int rank = number_after(name, "rank");
+  return rank >= 0 ? rank : number_after(name, "r");
+}
+
+// "rank_3"; torchrun writes to ".../attempt_0/3/".
+int rank_of_folder(std::string_view folder) {
+  const auto [above, name] = split_path(folder);
+  const bool number =
+      !name.empty() && name.size() < 7 &&
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (number && split_path(above).second.starts_with("attempt_")) {
+    return std::stoi(std::string(name));
+  }
+  return name.starts_with("rank") ? rank_in(name) : -1;
+}
+
+// One finding for what several logs of one job, or runs of it, say in the same words.
+void merge_equal(std::vector<Finding>& findings) {
+  std::vector<Finding> merged;
+  for (Finding& finding : findings) {
+    bool known = false;
+    for (Finding& other : merged) {
+      if (other.code != finding.code || other.what != finding.what ||
+          describe(other.where) != describe(finding.where)) {
+        continue;
+      }
+      other.count = std::max(other.count, finding.count);
+      other.weight = std::max(other.weight, finding.weight);
+      if (other.evidence.empty()) other.evidence = std::move(finding.evidence);
+      known = true;
+      break;
+    }
+    if (!known) merged.push_back(std::move(finding));
+  }
+  findings = std::move(merged);
+}
+
 }  // namespace
 
 struct Input::Stream {
@@ -258,11 +304,16 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths, Repor
 }
 
 int rank_of_name(std::string_view path) {
-  const std::size_t slash = path.find_last_of("/\\");
-  std::string name(slash == std::string_view::npos ? path : path.substr(slash + 1));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const int rank = number_after(name, "rank");
-  return rank >= 0 ? rank : number_after(name, "r");
+  const auto [folder, name] = split_path(path);
+  const int rank = rank_in(name);
+  if (rank >= 0) return rank;
+  return rank_of_folder(folder);
+}
+
+std::string job_folder(std::string_view path) {
+  const auto [folder, name] = split_path(path);
+  if (rank_of_folder(folder) < 0) return std::string(folder);
+  return std::string(split_path(folder).first);
 }
 
 Report diagnose_paths(const std::vector<std::string>& paths, std::string title) {
@@ -288,6 +339,7 @@ Report diagnose_paths(const std::vector<std::string>& paths, std::string title) 
     if (outcome.facts) add_facts(std::move(outcome.facts), all);
   }
   for (const Conclusion& conclusion : conclusions()) conclusion.conclude(all, report);
+  merge_equal(report.findings);
   sort_findings(report);
   return report;
 }

@@ -108,6 +108,16 @@ TEST(SourceName, SaysTheRank) {
   EXPECT_EQ(rank_of_name("/rank5/r2.log"), 2);
   EXPECT_EQ(rank_of_name("dedicated_log_torch_trace_avh5fwup.log"), -1);
   EXPECT_EQ(rank_of_name("mr4.log"), -1);
+  EXPECT_EQ(rank_of_name("/logs/rank_4/stderr.log"), 4);
+  EXPECT_EQ(rank_of_name("/logs/none_x/attempt_0/3/stderr.log"), 3);
+  EXPECT_EQ(rank_of_name("/logs/2026/3/stderr.log"), -1);
+}
+
+TEST(SourceName, SaysTheJobsFolder) {
+  EXPECT_EQ(job_folder("/logs/run/a.log"), "/logs/run");
+  EXPECT_EQ(job_folder("/logs/rank_4/stderr.log"), "/logs");
+  EXPECT_EQ(job_folder("/logs/attempt_0/3/stderr.log"), "/logs/attempt_0");
+  EXPECT_EQ(job_folder("a.log"), "");
 }
 
 TEST_F(Source, NothingReadableIsStatusTwo) {

@@ -197,13 +197,22 @@ SourceFrame user_place(const GraphBreak& graph_break) {
 }
 
 bool is_internal(const GraphBreak& graph_break) {
-  if (!is_torch_file(graph_break.file)) return false;
-  const bool wrapper = graph_break.file.find("nn/parallel/") != std::string::npos ||
-                       graph_break.file.find("distributed/") != std::string::npos ||
-                       graph_break.file.find("_dynamo/") != std::string::npos;
-  if (wrapper) return true;
-  return std::all_of(graph_break.stack.begin(), graph_break.stack.end(),
-                     [](const SourceFrame& frame) { return is_library_file(frame.file); });
+  const auto is_wrapper = [](std::string_view file) {
+    return is_torch_file(file) && (file.find("nn/parallel/") != std::string_view::npos ||
+                                   file.find("distributed/") != std::string_view::npos ||
+                                   file.find("_dynamo/external_utils") != std::string_view::npos);
+  };
+  if (is_wrapper(graph_break.file)) return true;
+  // The frames behind the last one of the user's: those of a wrapper that it calls, or of a
+  // library.
+  bool passes_wrapper = false, has_user = false;
+  for (const SourceFrame& frame : graph_break.stack) {
+    const bool user = !is_library_file(frame.file);
+    has_user = has_user || user;
+    passes_wrapper = user ? false : passes_wrapper || is_wrapper(frame.file);
+  }
+  if (passes_wrapper) return true;
+  return is_torch_file(graph_break.file) && !has_user;
 }
 
 }  // namespace monograph::diagnose

@@ -146,7 +146,7 @@ class GraphParser {
           line.find("):") != std::string_view::npos) {
         take_signature();
       }
-    } else {
+    } else if (in_body_) {
       take_statement(line);
     }
   }
@@ -161,7 +161,10 @@ class GraphParser {
     std::string_view rest = line.substr(at + 6);
     const std::size_t code = rest.find(", code: ");
     code_ = code == std::string_view::npos ? "" : rest.substr(code + 8);
-    rest = rest.substr(0, std::min(rest.find(" in "), code));
+    rest = rest.substr(0, code);
+    const std::size_t in = rest.find(" in ");
+    function_ = in == std::string_view::npos ? "" : rest.substr(in + 4);
+    rest = rest.substr(0, in);
     const std::size_t colon = rest.rfind(':');
     if (colon == std::string_view::npos) return;
     file_ = rest.substr(0, colon);
@@ -174,6 +177,7 @@ class GraphParser {
   // self, L_x_: "f32[8, 64]cpu", L_y_: "f32[]cpu"):
   void take_signature() {
     in_signature_ = false;
+    in_body_ = true;
     std::string_view text = signature_;
     const std::size_t end = text.rfind("):");
     if (end != std::string_view::npos) text = text.substr(0, end);
@@ -216,6 +220,7 @@ class GraphParser {
                          node.op.find("wait_tensor") == std::string::npos;
     node.file = file_;
     node.line = line_;
+    node.function = function_;
     node.code = code_;
     const Value value = hash_statement(text, type, node.op.find("c10d") != std::string::npos);
     node.hash = value.exact;
@@ -316,8 +321,10 @@ class GraphParser {
   std::map<std::string, std::size_t> groups_;
   std::string signature_;
   bool in_signature_ = false;
+  bool in_body_ = false;  // behind the first signature; titles stand before it
   std::string file_;
   int line_ = 0;
+  std::string function_;
   std::string code_;
 };
 

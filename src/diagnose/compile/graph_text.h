@@ -15,6 +15,7 @@ struct GraphNode {
   std::uint64_t shape;  // as `hash`, numbers masked: equal if only constants differ
   std::string file;     // user code, from the comment above; may be empty
   int line = 0;
+  std::string function;
   std::string code;
   bool is_collective = false;
 };

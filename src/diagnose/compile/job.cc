@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "diagnose/compile/rank_comparison.h"
@@ -9,11 +10,6 @@
 
 namespace monograph::diagnose {
 namespace {
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.find_last_of("/\\");
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
 
 // Names win where contents put several files on one rank but names do not: logs of one rank that
 // were copied to stand for others, or of processes that each thought to be rank 0.
@@ -27,6 +23,30 @@ void settle_ranks(CompileJob& job) {
     for (const std::size_t i : logs) names.insert(rank_of_name(job.logs[i]->path));
     if (logs.size() < 2 || names.size() != logs.size() || names.contains(-1)) continue;
     for (const std::size_t i : logs) job.log_ranks[i] = rank_of_name(job.logs[i]->path);
+  }
+}
+
+bool are_disjoint(const std::set<int>& a, const std::set<int>& b) {
+  return std::none_of(a.begin(), a.end(), [&](int rank) { return b.contains(rank); });
+}
+
+// Folders beside each other with ranks that complete one another hold one job: a folder a host.
+void join_hosts(std::vector<CompileJob>& jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (std::size_t j = i + 1; j < jobs.size();) {
+      CompileJob &a = jobs[i], &b = jobs[j];
+      const bool host = job_folder(a.folder) == job_folder(b.folder) && !a.ranks.empty() &&
+                        !b.ranks.empty() && are_disjoint(a.ranks, b.ranks) &&
+                        a.logs.front()->is_structured == b.logs.front()->is_structured;
+      if (!host) {
+        ++j;
+        continue;
+      }
+      a.logs.insert(a.logs.end(), b.logs.begin(), b.logs.end());
+      a.log_ranks.insert(a.log_ranks.end(), b.log_ranks.begin(), b.log_ranks.end());
+      a.ranks.insert(b.ranks.begin(), b.ranks.end());
+      jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(j));
+    }
   }
 }
 
@@ -44,7 +64,7 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts) {
   std::vector<CompileJob> jobs;
   std::map<std::string, std::size_t> index;
   for (const CompileFacts* log : facts_of<CompileFacts>(facts)) {
-    const std::string folder = folder_of(log->path);
+    const std::string folder = job_folder(log->path);
     const auto [found, is_new] = index.try_emplace(folder, jobs.size());
     if (is_new) jobs.push_back({folder, {}, {}, {}});
     jobs[found->second].logs.push_back(log);
@@ -60,6 +80,7 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts) {
     collect_ranks(job, &CompileFacts::compilations, job.ranks);
     collect_ranks(job, &CompileFacts::graphs, job.ranks);
   }
+  join_hosts(jobs);
   return jobs;
 }
 
@@ -98,7 +119,9 @@ std::vector<int> known_ranks(const std::set<int>& ranks) {
 }
 
 void conclude_compile(const FactsList& facts, Report& report) {
-  for (const CompileJob& job : gather_jobs(facts)) {
+  const std::vector<CompileJob> jobs = gather_jobs(facts);
+  for (const CompileJob& job : jobs) {
+    const std::size_t known = report.sections.size();
     conclude_failures(job, report);
     conclude_ranks(job, report);
     conclude_recompiles(job, report);
@@ -107,6 +130,10 @@ void conclude_compile(const FactsList& facts, Report& report) {
     conclude_cache(job, report);
     conclude_fusion(job, report);
     conclude_health(job, report);
+    if (jobs.size() < 2) continue;
+    for (std::size_t i = known; i < report.sections.size(); ++i) {
+      report.sections[i].title += fmt::format(" ({})", job.folder);
+    }
   }
 }
 

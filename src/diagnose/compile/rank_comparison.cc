@@ -84,7 +84,10 @@ Finding finding_of(const Difference& difference, bool balanced) {
   const NormalGraph& a = *difference.mine.graph;
   const NormalGraph& b = *difference.theirs.graph;
   const std::size_t at = first_difference(a, b);
-  const CompiledFunction& function = difference.graphs->function;
+  CompiledFunction function = difference.graphs->function;
+  for (const GraphNode& node : a.nodes) {  // text logs do not name the function: its code does
+    if (function.name.empty()) function.name = node.function;
+  }
   const std::string ranks = describe_ranks(known_ranks(difference.ranks));
   const std::string others = describe_ranks(known_ranks(difference.others));
   const bool numbers = differs_in_numbers_only(a, b);
@@ -158,6 +161,35 @@ std::set<int> ranks_with(const FunctionGraphs& graphs, const RankGraph& wanted) 
   return ranks;
 }
 
+// Whether every rank has the same operations on the same shapes, with constants of its own.
+bool constants_vary(const FunctionGraphs& graphs, const std::vector<RankGraph>& reference) {
+  for (const auto& [rank, list] : graphs.by_rank) {
+    if (list.size() != reference.size()) return false;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!differs_in_numbers_only(*list[i].graph, *reference[i].graph)) return false;
+      if (list[i].graph->inputs != reference[i].graph->inputs) return false;
+    }
+  }
+  return true;
+}
+
+// Offsets of a sharded table and the like: no fault.
+Finding rank_constants(const FunctionGraphs& graphs, const std::set<int>& example,
+                       const std::vector<RankGraph>& reference) {
+  const RankGraph& other = graphs.by_rank.at(*example.begin()).front();
+  Finding finding = finding_of(
+      {&graphs, example, ranks_with(graphs, reference.front()), other, reference.front()}, false);
+  finding.code = "rank_constants";
+  finding.severity = Severity::kNote;
+  finding.where.ranks.clear();
+  for (const auto& [rank, list] : graphs.by_rank) finding.where.ranks.push_back(rank);
+  finding.what = "each rank compiled the same graph with constants of its own";
+  finding.advice =
+      "fine for sharded tables; otherwise pass the rank's number as a tensor, so that "
+      "all ranks share one compiled artifact";
+  return finding;
+}
+
 void compare_function(const FunctionGraphs& graphs, const CompileJob& job,
                       std::set<std::string>& told, Report& report) {
   const auto clusters = cluster_ranks(graphs);
@@ -169,6 +201,12 @@ void compare_function(const FunctionGraphs& graphs, const CompileJob& job,
                                     }) &&
                         clusters.front().ranks.size() > 1;
   const std::vector<RankGraph>& reference = graphs.by_rank.at(*clusters.front().ranks.begin());
+  if (clusters.size() > 2 && clusters.size() == graphs.by_rank.size() &&
+      constants_vary(graphs, reference)) {
+    told.insert(function_key(graphs.function));
+    report.findings.push_back(rank_constants(graphs, clusters[1].ranks, reference));
+    return;
+  }
   for (std::size_t i = 1; i < clusters.size(); ++i) {
     const std::vector<RankGraph>& own = graphs.by_rank.at(*clusters[i].ranks.begin());
     const std::vector<RankGraph> mine = without(own, reference);

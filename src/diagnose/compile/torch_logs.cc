@@ -332,8 +332,7 @@ class TorchLogsReader : public LineReader {
         close_limit(block);
         break;
       case BlockKind::kGraph:
-        builder_.add_graph({block.rank, block.compile_id, {}, graph_stage(block), nullptr},
-                           block.text);
+        close_graph(block);
         break;
       case BlockKind::kFailure:
         close_failure(block);
@@ -344,17 +343,29 @@ class TorchLogsReader : public LineReader {
     block = {};
   }
 
-  // " ===== Forward graph 0 =====" names the graph better than its artifact.
+  // Of the title " ===== Forward graph 0 =====": the stage as structured logs call it; "" for the
+  // graphs in between, which need not be compared.
   static std::string graph_stage(const Block& block) {
+    if (block.text.starts_with("AFTER POST GRAD")) return "post_grad";
     const std::size_t at = block.text.find("===== ");
-    std::string stage = block.artifact.empty() ? "graph" : block.artifact;
-    if (at == std::string::npos) return stage;
-    std::string title = block.text.substr(at + 6, block.text.find(" =====", at + 6) - at - 6);
-    title.erase(
-        std::remove_if(title.begin(), title.end(), [](char c) { return c >= '0' && c <= '9'; }),
-        title.end());
-    while (!title.empty() && (title.back() == ' ' || title.back() == '_')) title.pop_back();
-    return title == "__compiled_fn" ? "dynamo" : stage + " " + title.substr(0, 60);
+    if (at == std::string::npos) return "";
+    const std::string_view title = std::string_view(block.text).substr(at + 6, 40);
+    const std::pair<std::string_view, const char*> kTitles[] = {
+        {"__compiled_fn", "dynamo"},
+        {"Joint graph", "aot_joint"},
+        {"Forward graph", "aot_forward"},
+        {"Backward graph", "aot_backward"},
+        {"Inference graph", "aot_inference"}};
+    for (const auto& [start, stage] : kTitles) {
+      if (title.starts_with(start)) return stage;
+    }
+    return "";
+  }
+
+  void close_graph(const Block& block) {
+    const std::string stage = graph_stage(block);
+    if (stage.empty()) return;
+    builder_.add_graph({block.rank, block.compile_id, {}, stage, nullptr}, block.text);
   }
 
   void close_recompile(const Block& block) {

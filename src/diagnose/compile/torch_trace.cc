@@ -240,6 +240,7 @@ class TraceReader {
       if (compilation.function.name.empty()) compilation.function = found->second.function;
       running_.erase(found);
     }
+    if (compilation.function.name.empty()) compilation.function = function();
     const std::string version = envelope_.string(root + "/pytorch_version");
     if (!version.empty()) builder_.facts().versions["pytorch"] = version;
     const std::string cuda = envelope_.string(root + "/cuda_version");
