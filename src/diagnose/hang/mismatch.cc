@@ -95,6 +95,8 @@ std::optional<Mismatch> compare(const CallsByRank& calls) {
 // A rank that skipped a call makes the next one with this number, and so on to its end. The first
 // number from which some ranks differ from the majority's call site at every number that is left.
 std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
+  size_t num_ranks = 0;
+  for (const auto& [sequence, calls] : by_sequence) num_ranks = std::max(num_ranks, calls.size());
   std::optional<Mismatch> first;
   int64_t first_sequence = -1;
   for (auto at = by_sequence.rbegin(); at != by_sequence.rend(); ++at) {
@@ -102,6 +104,8 @@ std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
     auto describe_site = [](const Call& call) { return describe(call) + " at " + site_of(call); };
     std::optional<Mismatch> here =
         split(Mismatch::Aspect::kCallSite, at->second, site_of, describe_site);
+    // Past the last call of the rank that skipped, the others agree among themselves.
+    if (!here && at->second.size() < num_ranks) continue;
     if (!here || here->culprits.size() == at->second.size()) break;
     if (first && here->culprits != first->culprits) break;
     first = std::move(here);

@@ -227,8 +227,10 @@ bool parse_microseconds(std::string_view text, int64_t& ns) {
       }
       return true;
     }
-    double value = std::strtod(std::string(text).c_str(), nullptr) * 1000;
-    if (!std::isfinite(value) || value < 0 || value > 9e18) return false;
+    std::string copy(text);
+    char* stop = nullptr;
+    double value = std::strtod(copy.c_str(), &stop) * 1000;
+    if (*stop != '\0' || !std::isfinite(value) || value < 0 || value > 9e18) return false;
     ns = std::llround(value);
     return true;
   }
