@@ -75,6 +75,10 @@ void parse_python_error(std::string_view traceback, Compilation& failed) {
                              name.find("exc.") != std::string_view::npos ||
                              name.ends_with("Failed") || name.ends_with("Interrupt");
     if (!names_error) continue;
+    if (failed.fail_reason.ends_with(" raised:")) {  // what the backend threw
+      failed.fail_reason += " " + std::string(line);
+      continue;
+    }
     failed.fail_type = name.substr(name.rfind('.') + 1);
     failed.fail_reason = colon == std::string_view::npos ? "" : line.substr(colon + 1);
     while (failed.fail_reason.starts_with(' ')) failed.fail_reason.erase(0, 1);
