@@ -34,7 +34,7 @@ overflow:auto;margin:6px 0;font:12px/1.45 ui-monospace,Menlo,Consolas,monospace}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13.5px;margin:4px 0 14px}
 th{text-align:left;color:var(--dim);font-weight:500;border-bottom:1px solid var(--line)}
 th,td{padding:3px 14px 3px 0;vertical-align:top}td{border-bottom:1px solid var(--soft);
-overflow-wrap:anywhere}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+overflow-wrap:break-word}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 figure{margin:10px 0;overflow-x:auto}figcaption{color:var(--dim);font-size:13.5px}
 svg{max-width:100%;height:auto;background:#fff;border-radius:4px}
 )";

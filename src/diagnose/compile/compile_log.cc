@@ -11,6 +11,9 @@ namespace {
 // Beyond these many different entries of one kind only those known already are counted.
 constexpr std::size_t kMaxDifferent = 200'000;
 
+// Text of graphs that one file may add to what is kept for comparing ranks.
+constexpr std::size_t kMaxGraphBytes = std::size_t{64} << 20;
+
 }  // namespace
 
 template <typename T>
@@ -88,7 +91,14 @@ void CompileLogBuilder::add_cudagraph_skip(CompilerHint value) {
 void CompileLogBuilder::add_graph(GraphText graph, std::string text) {
   if (facts_->graphs.size() >= kMaxDifferent) return;
   std::shared_ptr<const std::string>& shared = texts_[std::hash<std::string>{}(text)];
-  if (!shared || *shared != text) shared = std::make_shared<const std::string>(std::move(text));
+  if (!shared || *shared != text) {
+    if (graph_bytes_ + text.size() > kMaxGraphBytes) {
+      ++facts_->num_graphs_left_out;
+      return;
+    }
+    graph_bytes_ += text.size();
+    shared = std::make_shared<const std::string>(std::move(text));
+  }
   graph.text = shared;
   facts_->graphs.push_back(std::move(graph));
 }

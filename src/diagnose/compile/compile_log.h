@@ -162,8 +162,9 @@ struct CompileFacts : Facts {
   std::vector<ExecutionOrder> execution_orders;
   std::map<std::string, std::string> versions;  // "pytorch" -> "2.11.0+cu130"
   std::int64_t num_records = 0;
-  std::int64_t num_torn = 0;   // lines or records that could not be understood
-  bool is_structured = false;  // from TORCH_TRACE
+  std::int64_t num_torn = 0;             // lines or records that could not be understood
+  std::int64_t num_graphs_left_out = 0;  // too many to keep for comparison
+  bool is_structured = false;            // from TORCH_TRACE
 };
 
 // Collects what a reader finds. Equal things are kept once and counted, so that the memory needed
@@ -194,6 +195,7 @@ class CompileLogBuilder {
   bool count_again(std::vector<T>& all, const std::string& key);
 
   std::unique_ptr<CompileFacts> facts_;
+  std::size_t graph_bytes_ = 0;
   std::unordered_map<std::string, std::size_t> known_;  // key -> index in its vector
   std::unordered_map<std::uint64_t, std::shared_ptr<const std::string>> texts_;
   std::unordered_map<std::string, std::shared_ptr<const CacheComponent>> components_;

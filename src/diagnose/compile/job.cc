@@ -85,17 +85,26 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts) {
 }
 
 void conclude_health(const CompileJob& job, Report& report) {
-  std::int64_t torn = 0, records = 0;
+  std::int64_t torn = 0, records = 0, left_out = 0;
   Finding finding;
   for (const CompileFacts* log : job.logs) {
     records += log->num_records;
     torn += log->num_torn;
+    left_out += log->num_graphs_left_out;
     if (log->num_torn > 0) {
       finding.evidence.push_back(fmt::format("{}: {} of {} records", log->path, log->num_torn,
                                              log->num_records + log->num_torn));
     }
   }
   report.statistics.push_back({"compiler_records", records});
+  if (left_out > 0) {
+    Finding part;
+    part.code = "graphs_left_out";
+    part.severity = Severity::kNote;
+    part.count = left_out;
+    part.what = "graphs beyond the first 64 MiB of a log were not compared between ranks";
+    report.findings.push_back(std::move(part));
+  }
   if (torn == 0) return;
   finding.code = "torn_records";
   finding.severity = Severity::kNote;
