@@ -15,8 +15,10 @@ struct Verb {
   int (*run)(std::span<const std::string> args);
 };
 
+int run_compile(std::span<const std::string> args);
 int run_logs(std::span<const std::string> args);
 int run_trace(std::span<const std::string> args);
+int run_train(std::span<const std::string> args);
 
 // In the order in which they are shown.
 std::span<const Verb> verbs();

@@ -10,8 +10,8 @@
 namespace monograph::session {
 namespace {
 
-const std::vector<std::string_view> kNames = {"backend", "disable_pass", "dump_dir", "fullgraph",
-                                              "mode",    "stop_after",   "verify"};
+const std::vector<std::string_view> kNames = {"backend", "disable_pass", "dump_dir",   "fullgraph",
+                                              "mode",    "precision",    "stop_after", "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {
@@ -40,6 +40,8 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.backend = value;
   } else if (name == "mode") {
     options.mode = value;
+  } else if (name == "precision") {
+    options.precision = value;
   } else if (name == "fullgraph") {
     options.fullgraph = parse_bool(name, value);
   } else if (name == "verify") {
@@ -59,6 +61,7 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
 void check_options(const CompileOptions& options) {
   check_value("backend", options.backend, {"cpu", "interpret", "null"});
   check_value("mode", options.mode, {"default"});
+  check_value("precision", options.precision, {"f32", "bf16"});
   check_value("verify", options.verify, {"off", "warn", "fatal"});
   if (options.stop_after < -1) {
     throw_user_error("option stop_after={}: use a number of passes, or -1 for all",

@@ -9,10 +9,11 @@ namespace monograph::session {
 
 // How a function is compiled.
 struct CompileOptions {
-  std::string backend = "interpret";  // cpu, interpret (op by op, the oracle), null (never runs)
+  std::string backend = "cpu";  // cpu, interpret (op by op, the oracle), null (never runs)
   std::string mode = "default";
-  bool fullgraph = false;        // there are no graph breaks yet: every trace is one graph
-  std::string verify = "fatal";  // off, warn (on stderr), fatal
+  std::string precision = "f32";  // what products compute in: f32, bf16
+  bool fullgraph = false;         // there are no graph breaks yet: every trace is one graph
+  std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
   int64_t stop_after = -1;                    // passes that may change the graph; -1: all
   std::string dump_dir = {};                  // the graph before and after each pass, as text files

@@ -87,6 +87,7 @@ trace::Outputs outputs_of(trace::Outputs outputs) {
 std::unique_ptr<Compiled::Variant> Compiled::trace(
     const std::vector<ir::TensorType>& inputs) const {
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
+  traced->set_precision({.compute = ir::parse_dtype(data_->options.precision)});
   std::vector<trace::Tensor> tensors;
   for (const ir::TensorType& type : inputs) {
     tensors.push_back(traced->input(input_name(data_->options, tensors.size()), type));

@@ -1,0 +1,85 @@
+#include <chrono>
+
+#include "base/error.h"
+#include "cli/model_options.h"
+#include "cli/verbs.h"
+#include "frontend/nn/optim/optimizer.h"
+#include "frontend/session/session.h"
+#include "ir/printer.h"
+#include "train/report.h"
+
+namespace monograph::cli {
+namespace {
+
+struct Show {
+  bool graph = false, traced = false, program = false, kernels = false, remarks = false;
+};
+
+void show(const Show& what, const ir::Graph& traced, const session::Build* build) {
+  if (what.traced) fmt::print("{}\n", ir::to_text(traced, {.provenance = true}));
+  if (build == nullptr) return;
+  if (what.graph) fmt::print("{}\n", ir::to_text(*build->compilation.graph));
+  if (what.program) fmt::print("{}\n", build->compilation.program.str());
+  if (what.kernels) {
+    const auto& kernels = build->compilation.program.kernels;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      const auto& sources = build->kernels.sources;
+      fmt::print("kernel {}{}\n{}\n", i, i < sources.size() ? "  // " + sources[i] : "",
+                 kernels[i].str());
+    }
+  }
+  if (what.remarks) {
+    for (const passes::Remark& remark : build->compilation.remarks) {
+      fmt::print("{}: {}: {}\n", remark.pass, remark.node, remark.reason);
+    }
+  }
+}
+
+}  // namespace
+
+int run_compile(std::span<const std::string> args) {
+  train::ModelConfig config;
+  session::CompileOptions options;
+  Show what;
+  bool json = false;
+  Arguments arguments("monograph compile",
+                      "compiles a model's training step and says what came out");
+  add_model_options(arguments, config);
+  add_compile_options(arguments, options);
+  arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
+  arguments.option("print", &what.graph, "print the graph after all passes");
+  arguments.option("program", &what.program, "print the steps and where their bytes lie");
+  arguments.option("kernels", &what.kernels, "print the Loop of each kernel and its source's path");
+  arguments.option("remarks", &what.remarks, "print what the passes decided, and why");
+  arguments.option("json", &json, "print the report as JSON");
+  if (!arguments.parse(args)) return 0;
+
+  const auto model = train::make_model(config);
+  optim::AdamW optimizer(model->module().parameters(),
+                         {.learning_rate = optim::Schedule::constant(1e-3), .max_norm = 1.0});
+  session::Session session({.options = options});
+  auto step = session.compile([&](const trace::Tensor& tokens, const trace::Tensor& targets) {
+    const trace::Tensor loss = model->loss(tokens, targets);
+    optimizer.step(loss.backward());
+    return loss;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const ir::Graph& traced = step.graph(model->input_types());
+  const std::chrono::duration<double, std::milli> trace_time =
+      std::chrono::steady_clock::now() - start;
+  const session::Build* build = step.executable(model->input_types()).build();
+  if (json) {
+    fmt::print("{}\n",
+               build == nullptr ? "{}" : train::to_json(train::make_build_report(*build), {}));
+    return 0;
+  }
+  show(what, traced, build);
+  fmt::print("{:<9} {:<66}{:>7.0f} ms\n", "trace",
+             fmt::format("1 graph, {} nodes, 0 breaks, hash {}", train::grouped(traced.num_nodes()),
+                         traced.hash().hex().substr(0, 12)),
+             trace_time.count());
+  if (build != nullptr) train::print(stdout, train::make_build_report(*build));
+  return 0;
+}
+
+}  // namespace monograph::cli

@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/model_options.h"
+#include "cli/verbs.h"
+#include "train/trainer.h"
+
+namespace monograph::cli {
+namespace {
+
+constexpr int kInterrupted = 130;
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may set it
+
+// The first Ctrl-C ends the run after its step; the second one ends the program.
+void on_interrupt(int) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+int run_train(std::span<const std::string> args) {
+  train::TrainConfig config;
+  std::string events_path, events_level = "info";
+  bool json = false;
+  Arguments arguments("monograph train", "trains a language model on the bytes of a text");
+  add_model_options(arguments, config.model);
+  arguments.option("data", &config.data_path, "a file of plain text");
+  arguments.option("steps", &config.num_steps, "training steps");
+  arguments.option("lr", &config.learning_rate, "peak learning rate");
+  arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
+  arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
+  arguments.option("weight-decay", &config.weight_decay, "of weights with two or more dims");
+  arguments.option("clip", &config.max_norm, "largest norm of all gradients together; 0: no limit");
+  arguments.option("seed", &config.seed, "of weights, batches, dropout and the sample");
+  arguments.option("eval-every", &config.eval_every,
+                   "steps between validations; 0: at the end only");
+  arguments.option("eval-batches", &config.num_eval_batches, "batches of a validation");
+  arguments.option("sample", &config.sample_bytes, "bytes to generate at the end");
+  arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
+  arguments.option("log-events", &events_path,
+                   "append structured events (JSON lines) to this file");
+  arguments.option("log-level", &events_level, "of events", {"trace", "debug", "info", "off"});
+  arguments.option("json", &json, "print the report as JSON and nothing else");
+  add_compile_options(arguments, config.options);
+  if (!arguments.parse(args)) return 0;
+  config.is_quiet = json;
+  EventLog events =
+      events_path.empty() ? EventLog() : EventLog(events_path, parse_event_level(events_level));
+  std::signal(SIGINT, on_interrupt);
+  const train::TrainResult result = train::train(config, events, stdout, interrupted);
+  if (json) {
+    fmt::print(
+        "{{\"steps\":{},\"training_loss\":{},\"validation_loss\":{},\"unigram_entropy\":{},"
+        "\"report\":{}}}\n",
+        result.num_steps, result.training_loss, result.validation_loss, result.unigram_entropy,
+        result.build ? train::to_json(*result.build, result.run) : "null");
+  }
+  if (!result.is_interrupted) return 0;
+  fmt::print(stderr, "interrupted after {} of {} steps\n", result.num_steps, config.num_steps);
+  return kInterrupted;
+}
+
+}  // namespace monograph::cli

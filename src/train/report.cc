@@ -1,0 +1,176 @@
+#include "train/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/traffic.h"
+
+namespace monograph::train {
+namespace {
+
+constexpr size_t kMaxRows = 24;
+
+double ms(int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+double mb(int64_t bytes) {
+  return static_cast<double>(bytes) / 1e6;
+}
+
+bool is_copy(const ir::Node& node) {
+  if (node.body() == nullptr) return false;
+  const auto& nodes = node.body()->nodes();
+  return nodes.size() == 2 && nodes[1]->is("clone");
+}
+
+std::string work_name(const ir::Step& step, bool* is_library) {
+  *is_library = true;
+  if (const auto* kernel = std::get_if<ir::KernelStep>(&step.work)) {
+    *is_library = false;
+    const size_t scope = step.name.find(": ");
+    const std::string ops = scope == std::string::npos ? step.name : step.name.substr(scope + 2);
+    return fmt::format("kernel {} {}", kernel->kernel, ops);
+  }
+  if (const auto* gemm = std::get_if<ir::GemmStep>(&step.work)) {
+    int64_t batch = 1;
+    for (const int64_t extent : gemm->batch) batch *= extent;
+    return fmt::format("product {} {}x{}x{}{}", ir::dtype_name(gemm->dtype), gemm->m, gemm->n,
+                       gemm->k, batch == 1 ? "" : fmt::format(" x{}", batch));
+  }
+  return step.name.substr(step.name.rfind(' ') + 1);
+}
+
+}  // namespace
+
+std::string grouped(int64_t number) {
+  std::string digits = fmt::format("{}", number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+BuildReport make_build_report(const session::Build& build) {
+  const compiler::Compilation& compilation = build.compilation;
+  BuildReport report;
+  report.num_traced_nodes = compilation.num_traced_nodes;
+  report.num_nodes = compilation.graph->num_nodes();
+  report.num_passes = static_cast<int>(compilation.passes.size());
+  for (const auto& pass : compilation.passes) report.passes_ns += pass.duration_ns;
+  report.lower_ns = compilation.lower_ns;
+  report.codegen_ns = build.kernels.compile_ns;
+  report.num_kernels = static_cast<int>(compilation.program.kernels.size());
+  report.num_cached_kernels = build.kernels.num_from_cache;
+  std::vector<bool> is_fused(compilation.program.kernels.size(), false);
+  for (const ir::Step& step : compilation.program.steps) {
+    const auto* kernel = std::get_if<ir::KernelStep>(&step.work);
+    if (kernel == nullptr) {
+      ++report.num_library_calls;
+      continue;
+    }
+    report.num_kernel_nodes += step.num_nodes;
+    if (step.num_nodes > 1) {
+      report.num_fused_nodes += step.num_nodes;
+      is_fused[kernel->kernel] = true;
+    }
+    report.bytes_moved += step.bytes_moved;
+    report.bytes_least += step.bytes_least;
+  }
+  report.num_fused_kernels = static_cast<int>(std::count(is_fused.begin(), is_fused.end(), true));
+  for (const auto& edge : analysis::avoidable_edges(*compilation.graph)) {
+    report.bytes_least -= edge.bytes;
+  }
+  for (const auto& node : compilation.graph->nodes()) report.num_copies += is_copy(*node);
+  report.peak_bytes = compilation.program.peak_bytes;
+  report.bound_bytes = compilation.program.bound_bytes;
+  return report;
+}
+
+void print(std::FILE* out, const BuildReport& r) {
+  const auto line = [&](const char* stage, const std::string& text, int64_t ns) {
+    fmt::print(out, "{:<9} {:<66}", stage, text);
+    if (ns >= 0) fmt::print(out, "{:>7.0f} ms", ms(ns));
+    fmt::print(out, "\n");
+  };
+  line("passes",
+       fmt::format("{} passes, {} -> {} nodes", r.num_passes, grouped(r.num_traced_nodes),
+                   grouped(r.num_nodes)),
+       r.passes_ns + r.lower_ns);
+  const double share = r.num_kernel_nodes == 0 ? 0 : 100.0 * r.num_fused_nodes / r.num_kernel_nodes;
+  line("codegen",
+       fmt::format("{} kernels ({} fused), {:.1f} % of nodes fused, {} from cache", r.num_kernels,
+                   r.num_fused_kernels, share, r.num_cached_kernels),
+       r.codegen_ns);
+  line("traffic",
+       fmt::format("{:.1f} MB moved by kernels, least {:.1f} MB, ratio {:.3f}; {} copies",
+                   mb(r.bytes_moved), mb(r.bytes_least),
+                   r.bytes_least == 0
+                       ? 1.0
+                       : static_cast<double>(r.bytes_moved) / static_cast<double>(r.bytes_least),
+                   r.num_copies),
+       -1);
+  line("memory",
+       fmt::format("peak {:.1f} MB, bound {:.1f} MB, ratio {:.3f}", mb(r.peak_bytes),
+                   mb(r.bound_bytes),
+                   static_cast<double>(r.peak_bytes) / static_cast<double>(r.bound_bytes)),
+       -1);
+}
+
+RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
+                          int64_t num_steps, int64_t wall_ns, double copy_bytes_per_s) {
+  RunReport report;
+  report.num_steps = num_steps;
+  report.copy_bytes_per_s = copy_bytes_per_s;
+  if (num_steps == 0) return report;
+  const double steps = static_cast<double>(num_steps);
+  report.step_ms = ms(wall_ns) / steps;
+  std::map<std::string, WorkRow> rows;
+  const auto& program_steps = build.compilation.program.steps;
+  for (size_t i = 0; i < program_steps.size() && i < times.size(); ++i) {
+    const ir::Step& step = program_steps[i];
+    bool is_library = false;
+    const std::string name = work_name(step, &is_library);
+    WorkRow& row = rows[name];
+    row.name = name;
+    row.is_library = is_library;
+    ++row.num_calls;
+    const double time = ms(times[i].total_ns) / steps;
+    row.ms += time;
+    row.bytes_moved += step.bytes_moved;
+    row.bytes_least += step.bytes_least;
+    row.flops += step.flops;
+    (is_library ? report.library_ms : report.generated_ms) += time;
+  }
+  report.idle_ms = std::max(0.0, report.step_ms - report.library_ms - report.generated_ms);
+  for (auto& [unused, row] : rows) report.rows.push_back(std::move(row));
+  std::sort(report.rows.begin(), report.rows.end(),
+            [](const WorkRow& a, const WorkRow& b) { return a.ms > b.ms; });
+  return report;
+}
+
+void print(std::FILE* out, const RunReport& r) {
+  if (r.num_steps == 0) return;
+  fmt::print(out,
+             "\nstep {:.2f} ms over {} steps: library {:.2f}, generated {:.2f}, idle {:.2f}; copy "
+             "bandwidth {:.1f} GB/s\n",
+             r.step_ms, grouped(r.num_steps), r.library_ms, r.generated_ms, r.idle_ms,
+             r.copy_bytes_per_s / 1e9);
+  fmt::print(out, "{:>9} {:>6} {:>9} {:>9} {:>6} {:>8}  {}\n", "ms", "calls", "MB", "least MB",
+             "copy", "GFLOP/s", "work");
+  for (size_t i = 0; i < r.rows.size() && i < kMaxRows; ++i) {
+    const WorkRow& row = r.rows[i];
+    const double seconds = row.ms / 1e3;
+    const double share =
+        seconds <= 0 ? 0
+                     : 100 * static_cast<double>(row.bytes_moved) / seconds / r.copy_bytes_per_s;
+    fmt::print(out, "{:>9.3f} {:>6} {:>9.2f} {:>9.2f} {:>6} {:>8.1f}  {:.70}\n", row.ms,
+               row.num_calls, mb(row.bytes_moved), mb(row.bytes_least),
+               row.is_library ? "-" : fmt::format("{:.0f} %", share),
+               seconds <= 0 ? 0 : row.flops / seconds / 1e9, row.name);
+  }
+  if (r.rows.size() > kMaxRows) fmt::print(out, "  and {} more\n", r.rows.size() - kMaxRows);
+}
+
+}  // namespace monograph::train

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/session/executable.h"
+
+namespace monograph::train {
+
+// What compiling gave, in numbers.
+struct BuildReport {
+  int num_traced_nodes = 0, num_nodes = 0;
+  int num_passes = 0;
+  int num_kernels = 0, num_fused_kernels = 0, num_cached_kernels = 0;
+  int num_kernel_nodes = 0, num_fused_nodes = 0;  // fused: shares a kernel with another node
+  int num_library_calls = 0, num_copies = 0;
+  int64_t bytes_moved = 0;  // by generated kernels in a step
+  int64_t bytes_least =
+      0;  // that any choice of kernels could move, library calls being as they are
+  int64_t peak_bytes = 0, bound_bytes = 0;
+  int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
+};
+BuildReport make_build_report(const session::Build& build);
+
+// One line a stage: passes, codegen, traffic, memory.
+void print(std::FILE* out, const BuildReport& report);
+
+// One kind of work in a step: the launches of one kernel, or the products of one size.
+struct WorkRow {
+  std::string name;
+  bool is_library = false;
+  int num_calls = 0;  // a step
+  double ms = 0;      // a step, all calls
+  int64_t bytes_moved = 0, bytes_least = 0;
+  double flops = 0;
+};
+
+// Where the time of the steps went.
+struct RunReport {
+  int64_t num_steps = 0;
+  double step_ms = 0, library_ms = 0, generated_ms = 0, idle_ms = 0;  // idle: all else
+  double copy_bytes_per_s = 0;                                        // measured
+  std::vector<WorkRow> rows;                                          // the slowest first
+};
+// `wall_ns`: of all measured steps together.
+RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
+                          int64_t num_steps, int64_t wall_ns, double copy_bytes_per_s);
+
+void print(std::FILE* out, const RunReport& report);
+// {"build": {...}, "run": {...}} without line breaks; `run` is left out when it has no steps.
+std::string to_json(const BuildReport& build, const RunReport& run);
+
+std::string grouped(int64_t number);  // "1,204"
+
+}  // namespace monograph::train

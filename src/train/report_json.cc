@@ -1,0 +1,43 @@
+#include <nlohmann/json.hpp>
+
+#include "train/report.h"
+
+namespace monograph::train {
+
+std::string to_json(const BuildReport& b, const RunReport& r) {
+  nlohmann::ordered_json json;
+  json["build"] = {{"traced_nodes", b.num_traced_nodes},
+                   {"nodes", b.num_nodes},
+                   {"passes", b.num_passes},
+                   {"kernels", b.num_kernels},
+                   {"fused_kernels", b.num_fused_kernels},
+                   {"cached_kernels", b.num_cached_kernels},
+                   {"kernel_nodes", b.num_kernel_nodes},
+                   {"fused_nodes", b.num_fused_nodes},
+                   {"library_calls", b.num_library_calls},
+                   {"copies", b.num_copies},
+                   {"bytes_moved", b.bytes_moved},
+                   {"bytes_least", b.bytes_least},
+                   {"peak_bytes", b.peak_bytes},
+                   {"bound_bytes", b.bound_bytes},
+                   {"passes_ns", b.passes_ns},
+                   {"lower_ns", b.lower_ns},
+                   {"codegen_ns", b.codegen_ns}};
+  if (r.num_steps == 0) return json.dump();
+  json["run"] = {{"steps", r.num_steps},           {"step_ms", r.step_ms},
+                 {"library_ms", r.library_ms},     {"generated_ms", r.generated_ms},
+                 {"idle_ms", r.idle_ms},           {"copy_bytes_per_s", r.copy_bytes_per_s},
+                 {"work", nlohmann::json::array()}};
+  for (const WorkRow& row : r.rows) {
+    json["run"]["work"].push_back({{"name", row.name},
+                                   {"library", row.is_library},
+                                   {"calls", row.num_calls},
+                                   {"ms", row.ms},
+                                   {"bytes_moved", row.bytes_moved},
+                                   {"bytes_least", row.bytes_least},
+                                   {"flops", row.flops}});
+  }
+  return json.dump();
+}
+
+}  // namespace monograph::train

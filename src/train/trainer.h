@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <optional>
+
+#include "base/event.h"
+#include "frontend/nn/optim/optimizer.h"
+#include "frontend/session/session.h"
+#include "train/models.h"
+#include "train/report.h"
+#include "train/tensorboard.h"
+
+namespace monograph::train {
+
+struct TrainConfig {
+  ModelConfig model;
+  std::string data_path;
+  int64_t num_steps = 800;
+  double learning_rate = 2e-3, final_learning_rate = 2e-4;
+  int64_t warmup_steps = 50;
+  double weight_decay = 0.1, max_norm = 1.0;
+  int64_t seed = 1;
+  int64_t eval_every = 200, num_eval_batches = 8;
+  int64_t sample_bytes = 200;
+  std::string tensorboard_folder;
+  session::CompileOptions options;
+  bool is_quiet = false;  // only errors and, if asked for, JSON
+};
+
+struct TrainResult {
+  int64_t num_steps = 0;  // done
+  double training_loss = 0, validation_loss = 0, unigram_entropy = 0;
+  bool is_interrupted = false;
+  std::string sample;
+  std::optional<BuildReport> build;  // backend cpu
+  RunReport run;
+};
+
+// Trains a language model on bytes: compiles one step (forward, loss, backward, clip, AdamW), runs
+// it, validates now and then, generates a sample at the end and says where the time went. Stops
+// after the step in which `interrupted` becomes true. UserError for bad settings or data.
+TrainResult train(const TrainConfig& config, EventLog& events, std::FILE* out,
+                  const std::atomic<bool>& interrupted);
+
+}  // namespace monograph::train
