@@ -92,6 +92,7 @@ class Compilation {
       kernel.key = {{"loop", hash_of(text).hex()},
                     {"source", Hasher().add(prelude()).add(kernel.source).finish().hex()},
                     {"compiler", toolchain_.version},
+                    {"command", fmt::format("{}", fmt::join(toolchain_.command, " "))},
                     {"flags", fmt::format("{}", fmt::join(toolchain_.flags, " "))},
                     {"machine", toolchain_.machine}};
     }
