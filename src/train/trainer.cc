@@ -110,7 +110,7 @@ class Trainer {
   void loop() {
     Progress progress(out_, config_.num_steps, config_.is_quiet);
     const ModelConfig& model = model_->config();
-    const double tokens = static_cast<double>(model.batch * model.block);
+    const auto targets = model_->input_types()[1].num_elements();
     for (int64_t step = 0; step < config_.num_steps && !interrupted_; ++step) {
       const Batch batch = model_->fit(data_.training_batch(config_.seed, step, model.batch));
       const auto start = Clock::now();
@@ -124,7 +124,7 @@ class Trainer {
         throw_user_error("the loss is {} at step {}: try a lower --lr or a longer --warmup",
                          results.loss(), step + 1);
       }
-      const double tokens_per_s = tokens / static_cast<double>(ns) * 1e9;
+      const double tokens_per_s = static_cast<double>(targets) / static_cast<double>(ns) * 1e9;
       record(step + 1, results, tokens_per_s, ns);
       progress.step(step + 1, results.loss(), tokens_per_s);
       const bool is_last = step + 1 == config_.num_steps;

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# What a person sees of `monograph train` and `monograph compile` when things go wrong, and on Ctrl-C.
+# Usage: tests/cli/train.sh MONOGRAPH TEXT_FILE
+set -uo pipefail
+monograph=$1 text=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export MONOGRAPH_CACHE_DIR=$work/cache OMP_WAIT_POLICY=passive
+failures=0
+
+# expect STATUS PATTERN COMMAND...: the exit status, and a line of the output (both streams).
+expect() {
+  local status=$1 pattern=$2
+  shift 2
+  local output got
+  output=$("$@" 2>&1)
+  got=$?
+  if [ "$got" -ne "$status" ] || ! grep -qE -- "$pattern" <<<"$output"; then
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n  expected status %s and /%s/, got status %s and\n%s\n' "$*" "$status" "$pattern" "$got" "$output"
+  fi
+}
+
+small=(--layers 1 --heads 2 --embd 32 --block 16 --batch 4)
+expect 2 "unknown model 'gpt-huge': use one of mlp, gpt-nano" "$monograph" train gpt-huge --data "$text"
+expect 2 "bacth.*batch" "$monograph" train gpt-nano --bacth 3 --data "$text"
+expect 2 "give --data FILE" "$monograph" train gpt-nano
+expect 2 "cannot read --data '/nowhere'" "$monograph" train gpt-nano --data /nowhere
+: >"$work/empty"
+expect 2 "is empty: give plain text" "$monograph" train gpt-nano --data "$work/empty"
+expect 2 "--batch 0: use 1 or more" "$monograph" train gpt-nano --batch 0 --data "$text"
+expect 2 "f64.*f32.*bf16" "$monograph" compile gpt-nano --precision f64
+expect 2 "no pass is called 'fuze': use one of" "$monograph" compile gpt-nano --disable-pass fuze
+expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass isolate
+expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-nano "${small[@]}"
+expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"
+expect 0 "codegen +([0-9]+) kernels .* \1 from cache" "$monograph" compile gpt-nano "${small[@]}"
+expect 0 "unigram entropy" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --tensorboard "$work/tb"
+expect 2 "cannot write events to '/dev/full'" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --log-events /dev/full
+expect 74 "standard output could not be written" bash -c "'$monograph' compile gpt-nano >/dev/full"
+
+# Ctrl-C ends the run after its step, with validation and report, and status 130.
+"$monograph" train gpt-nano "${small[@]}" --steps 1000000 --data "$text" >"$work/log" 2>&1 &
+pid=$!
+for _ in $(seq 200); do grep -q '^step ' "$work/log" && break; sleep 0.1; done
+kill -INT $pid
+wait $pid
+status=$?
+if [ $status -ne 130 ] || ! grep -q '^interrupted after' "$work/log" || ! grep -q 'copy bandwidth' "$work/log"; then
+  failures=$((failures + 1))
+  printf 'FAILED: Ctrl-C: status %s\n' "$status"
+  cat "$work/log"
+fi
+[ $failures -eq 0 ] && echo "all passed"
+exit $failures
