@@ -45,11 +45,12 @@ struct Table {
 };
 
 // A drawing: `text` for the terminal, `svg` (one <svg> element, no scripts, no outside references)
-// for the page. Either may be empty.
+// for the page, `dot` (in Graphviz's language) for JSON. Each may be empty.
 struct Figure {
   std::string title;
   std::string text;
   std::string svg;
+  std::string dot = {};
 };
 
 // Facts below the findings.

@@ -41,7 +41,7 @@ Json json_of(const Section& section) {
   for (const Table& table : section.tables) tables.push_back(json_of(table));
   Json figures = Json::array();
   for (const Figure& figure : section.figures) {
-    figures.push_back({{"title", figure.title}, {"text", figure.text}});
+    figures.push_back({{"title", figure.title}, {"text", figure.text}, {"dot", figure.dot}});
   }
   return {{"title", section.title},
           {"lines", section.lines},

@@ -67,7 +67,8 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths, Repor
 // ("rank_3/err.log", torchrun's "attempt_0/3/stderr.log"); -1 if none.
 int rank_of_name(std::string_view path);
 
-// The folder of the job that a file belongs to: its own, or the one above if that stands for a rank.
+// The folder of the job that a file belongs to: its own, or the one above if that stands for a
+// rank.
 std::string job_folder(std::string_view path);
 
 // Reads everything below `paths` with the registered readers, draws all conclusions, sorts.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "diagnose/compile/rank_comparison.h"
@@ -126,6 +127,42 @@ std::vector<ExplainedMiss> explain_misses(const CompileJob& job) {
     if (event->state != CacheState::kBypass) known.push_back(event);
   }
   return misses;
+}
+
+std::vector<CacheSplit> find_splits(const CompileJob& job) {
+  const FunctionNames names(job);
+  // cache, function, how many lookups before -> by rank
+  std::map<std::tuple<std::string, std::string, int>, std::map<int, const CacheEvent*>> aligned;
+  std::map<std::tuple<int, std::string, std::string>, int> seen;
+  for (const Ranked<CacheEvent>& record : job.prefer_structured(&CompileFacts::cache_events)) {
+    const auto& [rank, event] = record;
+    if (rank < 0 || event->state == CacheState::kBypass) continue;
+    const CompiledFunction function = names.of(record);
+    const std::string key = function.name + std::to_string(function.line);
+    const int nth = seen[{rank, event->cache, key}]++;
+    aligned[{event->cache, key, nth}][rank] = event;
+  }
+  std::vector<CacheSplit> splits;
+  for (const auto& [key, by_rank] : aligned) {
+    CacheSplit split;
+    const CacheEvent *missed = nullptr, *hit = nullptr;
+    for (const auto& [rank, event] : by_rank) {
+      const bool is_hit = event->state == CacheState::kHit;
+      (is_hit ? split.hit : split.missed).insert(rank);
+      (is_hit ? hit : missed) = event;
+    }
+    if (missed == nullptr || hit == nullptr) continue;
+    split.cache = missed->cache;
+    split.compile_id = missed->compile_id;
+    split.function = names.of(Ranked<CacheEvent>{*split.missed.begin(), missed}).name;
+    split.same_key = !missed->key.empty() && missed->key == hit->key;
+    if (!missed->components.empty() && !hit->components.empty()) {
+      split.changes = difference(hit->components, missed->components);
+      for (ComponentChange& change : split.changes) shorten(change);
+    }
+    splits.push_back(std::move(split));
+  }
+  return splits;
 }
 
 std::string_view describe(MissCause cause) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,5 +37,17 @@ struct ExplainedMiss {
 std::vector<ExplainedMiss> explain_misses(const CompileJob& job);
 
 std::string_view describe(MissCause cause);
+
+// A lookup that missed on some ranks and hit on others.
+struct CacheSplit {
+  std::string cache;
+  std::string function;
+  std::string compile_id;  // on the missing ranks
+  std::set<int> missed, hit;
+  bool same_key = false;                 // then those that missed filled the cache for the others
+  std::vector<ComponentChange> changes;  // from a hitting rank's key to a missing one's
+};
+
+std::vector<CacheSplit> find_splits(const CompileJob& job);
 
 }  // namespace monograph::diagnose

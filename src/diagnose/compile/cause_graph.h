@@ -50,6 +50,9 @@ CauseGraph build_cause_graph(const CompileJob& job);
 // The roots, heaviest first, each with the chains that lead to it.
 std::string to_text(const CauseGraph& graph);
 
+// In Graphviz's language, weights as labels.
+std::string to_dot(const CauseGraph& graph);
+
 // Four columns, edges as wide as their weight.
 std::string to_svg(const CauseGraph& graph);
 

@@ -90,6 +90,7 @@ TEST(CauseGraph, TextAndDrawing) {
   const std::string text = to_text(graph);
   EXPECT_THAT(text, HasSubstr("torch_dynamo_resume_in_block_at_6 (a.py:6) <- guard size of h at "
                               "dimension 0 (a.py:6), split by the break at a.py:6"));
+  EXPECT_THAT(to_dot(graph), HasSubstr("[label=\"3 recompiles\", weight=3]"));
   const std::string svg = to_svg(graph);
   EXPECT_THAT(svg, HasSubstr("<svg"));
   EXPECT_THAT(svg, HasSubstr("value of mode: 'a' -&gt; 'b'"));

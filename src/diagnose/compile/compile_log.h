@@ -104,6 +104,7 @@ struct Compilation {
   double seconds = -1;                   // -1: unknown
   std::map<std::string, double> phases;  // exclusive: "dynamo", "aot_autograd", "inductor", ...
   std::int64_t graph_nodes = -1;
+  std::int64_t guards = -1;
   std::string fail_type;
   std::string fail_reason;
   SourceFrame fail_frame;

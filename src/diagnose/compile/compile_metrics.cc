@@ -27,6 +27,7 @@ Compilation parse_compile_metrics(const JsonFields& fields, const std::string& r
   result.function.line = static_cast<int>(fields.integer(root + "/co_firstlineno", 0));
   result.start = fields.number(root + "/start_time", 0);
   result.graph_nodes = fields.integer(root + "/graph_node_count", -1);
+  result.guards = fields.integer(root + "/guard_count", -1);
   result.fail_type = fields.string(root + "/fail_type");
   result.fail_reason = fields.string(root + "/fail_reason");
   result.fail_frame.file = fields.string(root + "/fail_user_frame_filename");

@@ -106,12 +106,50 @@ void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
   }
 }
 
+// One rank compiles what the others find in the cache.
+void add_splits(const CompileJob& job, Report& report) {
+  for (const CacheSplit& split : find_splits(job)) {
+    const std::string missed = describe_ranks(known_ranks(split.missed));
+    const std::string hit = describe_ranks(known_ranks(split.hit));
+    Finding finding;
+    finding.code = "cache_split";
+    finding.weight = 20;
+    finding.where.ranks = known_ranks(split.missed);
+    finding.where.frame = frame_label(split.function, split.compile_id);
+    finding.what = fmt::format("{} missed the {} cache where {} hit it", missed, split.cache, hit);
+    if (split.same_key) {
+      finding.severity = Severity::kNote;
+      finding.why =
+          "the key is the same: it compiled first and filled the cache for the others, or "
+          "looks into another folder";
+      finding.advice =
+          "nothing, if the cache folder is shared; else point TORCHINDUCTOR_CACHE_DIR "
+          "of all ranks at one folder";
+    } else {
+      finding.why = split.changes.empty()
+                        ? "the keys differ; the log does not say in what"
+                        : "its key differs in: " + describe_components(split.changes, 6);
+      finding.why += "; the others wait for it in their next collective";
+      finding.advice =
+          "make what the key is made of the same on all ranks: versions, inductor "
+          "configuration, environment, input sizes";
+      for (const ComponentChange& change : split.changes) {
+        if (finding.evidence.size() >= 12) break;
+        finding.evidence.push_back(
+            fmt::format("{}: {} -> {}", change.name, change.before, change.after));
+      }
+    }
+    report.findings.push_back(std::move(finding));
+  }
+}
+
 }  // namespace
 
 void conclude_cache(const CompileJob& job, Report& report) {
   const std::vector<ExplainedMiss> misses = explain_misses(job);
   add_bypasses(job, report);
   add_avoidable(misses, report);
+  if (job.ranks.size() > 1) add_splits(job, report);
   std::map<std::string, std::array<std::int64_t, 3>> counts;
   for (const auto& [rank, event] : job.prefer_structured(&CompileFacts::cache_events)) {
     counts[event->cache][static_cast<std::size_t>(event->state)] += event->count;

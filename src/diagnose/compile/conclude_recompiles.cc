@@ -10,6 +10,8 @@
 namespace monograph::diagnose {
 namespace {
 
+constexpr int kDefaultLimit = 8;  // torch._dynamo.config.recompile_limit
+
 std::string plural(std::int64_t count, std::string_view word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
@@ -65,6 +67,13 @@ Finding finding_of(const RecompileCause& cause, const CompileJob& job) {
   }
   if (some_ranks) {
     finding.why += "; the other ranks wait for it in their next collective";
+  }
+  if (cause.versions >= kDefaultLimit) {
+    finding.why += fmt::format(
+        "; {} versions exist, the default recompile_limit is {}: what comes "
+        "next runs without the compiler",
+        cause.versions, kDefaultLimit);
+    finding.weight *= 2;
   }
   finding.advice = guard_advice(cause.guard, cause.count > 3);
   finding.evidence = cause.evidence;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
+#include "diagnose/compile/cache_misses.h"
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/time_chart.h"
 #include "diagnose/compile/torch_prefix.h"
@@ -75,7 +77,19 @@ std::string phase_advice(const std::string& phase) {
          "cache was cold";
 }
 
+// Ranks that compiled what others then found in a cache, by compile id.
+std::set<std::pair<int, std::string>> cache_fillers(const CompileJob& job) {
+  std::set<std::pair<int, std::string>> fillers;
+  for (const CacheSplit& split : find_splits(job)) {
+    for (const int rank : split.missed) {
+      if (split.same_key) fillers.insert({rank, split.compile_id});
+    }
+  }
+  return fillers;
+}
+
 void find_stragglers(const CompileJob& job, Report& report) {
+  const auto fillers = cache_fillers(job);
   for (const auto& [key, by_rank] : align(job)) {
     if (by_rank.size() < 2) continue;
     std::vector<double> times;
@@ -109,6 +123,11 @@ void find_stragglers(const CompileJob& job, Report& report) {
                                 : fmt::format("{:.1f} s more in phase '{}'", excess, phase);
     finding.why += "; all other ranks wait in their next collective";
     finding.advice = phase_advice(phase);
+    if (fillers.contains({finding.where.ranks.front(), worst->compile_id})) {
+      finding.severity = Severity::kNote;
+      finding.why = "it filled the cache from which the others were served";
+      finding.advice = "nothing; a warm cache saves this time too";
+    }
     for (const auto& [rank, value] : by_rank) {
       std::string line = fmt::format("rank {}: {:.2f} s", rank, value->seconds);
       for (const auto& [name, seconds] : value->phases) {
@@ -158,8 +177,8 @@ void find_unfinished(const CompileJob& job, Report& report) {
 
 void add_table(const CompileJob& job, Section& section, double& total) {
   Table table{"Compilations, longest first",
-              {"function", "graph", "rank", "seconds", "dynamo", "aot autograd", "inductor",
-               "code generation", "triton"},
+              {"function", "graph", "rank", "nodes", "guards", "seconds", "dynamo", "aot autograd",
+               "inductor", "code generation", "triton"},
               {}};
   std::vector<Ranked<Compilation>> sorted;
   for (const auto& ranked : job.prefer_structured(&CompileFacts::compilations)) {

@@ -63,11 +63,24 @@ bool same_change(const Guard& a, const Guard& b) {
   return a.expected == b.expected && a.actual == b.actual;
 }
 
+// "0/7" is the eighth.
+int versions_of(std::string_view compile_id) {
+  const std::size_t slash = compile_id.rfind('/');
+  if (slash == std::string_view::npos) return 0;
+  int number = 0;
+  for (const char c : compile_id.substr(slash + 1)) {
+    if (c < '0' || c > '9' || number > 1'000'000) return 0;
+    number = number * 10 + (c - '0');
+  }
+  return number + 1;
+}
+
 void add(const ExplainedRecompile& one, RecompileCause& cause) {
   cause.ranks.insert(one.rank);
   if (!one.recompile->compile_id.empty()) cause.compile_ids.insert(one.recompile->compile_id);
   cause.count += one.count;
   cause.seconds += one.seconds;
+  cause.versions = std::max(cause.versions, versions_of(one.recompile->compile_id));
   if (cause.evidence.size() < 8) {
     cause.evidence.push_back(one.recompile->evidence);
     for (const GuardFailure& failure : one.recompile->failures) {

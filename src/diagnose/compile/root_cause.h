@@ -21,6 +21,7 @@ struct RecompileCause {
   std::vector<std::string> values;      // in the order seen: "8", "12", "16"; "" for unknown
   std::set<std::string> continuations;  // "torch_dynamo_resume_in_block_at_6"
   std::int64_t count = 0;
+  int versions = 0;    // of the function that exist by now, of all causes; 0: unknown
   double seconds = 0;  // spent compiling; 0: unknown
   std::vector<std::string> evidence;
 };

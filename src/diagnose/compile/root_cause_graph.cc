@@ -108,6 +108,25 @@ std::string to_text(const CauseGraph& graph) {
   return text;
 }
 
+std::string to_dot(const CauseGraph& graph) {
+  const auto quoted = [](std::string text) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text[at] == '"' || text[at] == '\\') text.insert(at++, 1, '\\');
+    }
+    return text;
+  };
+  std::string dot = "digraph recompiles {\n  rankdir=LR; node [shape=box];\n";
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const CauseNode& node = graph.nodes[i];
+    dot += fmt::format("  n{} [label=\"{}: {}\"];\n", i, word(node.kind), quoted(full_label(node)));
+  }
+  for (const CauseEdge& edge : graph.edges) {
+    dot += fmt::format("  n{} -> n{} [label=\"{}\", weight={}];\n", edge.from, edge.to,
+                       weight_words(edge.count, edge.seconds), edge.count);
+  }
+  return dot + "}\n";
+}
+
 std::string to_svg(const CauseGraph& graph) {
   double height = 0;
   const std::vector<Box> boxes = place_boxes(graph, height);
@@ -157,7 +176,7 @@ void add_root_cause_section(const CompileJob& job, Report& report) {
   }
   section.lines.push_back(weight_words(count, seconds) +
                           "; frame -> failing guard -> what changed -> earlier break");
-  section.figures.push_back({"", to_text(graph), to_svg(graph)});
+  section.figures.push_back({"", to_text(graph), to_svg(graph), to_dot(graph)});
   report.statistics.push_back({"recompiles", count});
   report.sections.push_back(std::move(section));
 }

@@ -182,7 +182,8 @@ class TorchLogsReader : public LineReader {
   // torch._dynamo.exc.Unsupported: message; torch._inductor.exc.InductorError: ...
   void read_error(const Line& line) {
     std::string_view text = line.text;
-    if (!text.starts_with("torch._dynamo.exc.") && !text.starts_with("torch._inductor.exc.")) {
+    if (!text.starts_with("torch._dynamo.exc.") && !text.starts_with("torch._inductor.exc.") &&
+        !text.starts_with("torch.fx.experimental.symbolic_shapes.")) {
       return;
     }
     const std::size_t colon = text.find(": ");
