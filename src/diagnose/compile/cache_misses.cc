@@ -1,5 +1,7 @@
 #include "diagnose/compile/cache_misses.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -131,6 +133,12 @@ std::vector<ExplainedMiss> explain_misses(const CompileJob& job) {
 
 std::vector<CacheSplit> find_splits(const CompileJob& job) {
   const FunctionNames names(job);
+  std::map<std::pair<int, std::string>, double> ends;  // of compilations, unix time
+  for (const auto& [rank, value] : job.prefer_structured(&CompileFacts::compilations)) {
+    if (value->finished && value->start > 0 && !value->is_backward) {
+      ends[{rank, value->compile_id}] = value->start + value->seconds;
+    }
+  }
   // cache, function, how many lookups before -> by rank
   std::map<std::tuple<std::string, std::string, int>, std::map<int, const CacheEvent*>> aligned;
   std::map<std::tuple<int, std::string, std::string>, int> seen;
@@ -156,6 +164,15 @@ std::vector<CacheSplit> find_splits(const CompileJob& job) {
     split.compile_id = missed->compile_id;
     split.function = names.of(Ranked<CacheEvent>{*split.missed.begin(), missed}).name;
     split.same_key = !missed->key.empty() && missed->key == hit->key;
+    // Who was served before the entry can have been written was served from elsewhere.
+    split.filled = split.same_key;
+    const auto written = ends.find({*split.missed.begin(), missed->compile_id});
+    for (const int rank : split.hit) {
+      const auto served = ends.find({rank, by_rank.at(rank)->compile_id});
+      if (written != ends.end() && served != ends.end() && served->second < written->second) {
+        split.filled = false;
+      }
+    }
     if (!missed->components.empty() && !hit->components.empty()) {
       split.changes = difference(hit->components, missed->components);
       for (ComponentChange& change : split.changes) shorten(change);
@@ -163,6 +180,33 @@ std::vector<CacheSplit> find_splits(const CompileJob& job) {
     splits.push_back(std::move(split));
   }
   return splits;
+}
+
+std::string list_components(const std::vector<ComponentChange>& changes, std::size_t limit) {
+  std::string text;
+  for (std::size_t i = 0; i < changes.size() && i < limit; ++i) {
+    text += (i > 0 ? ", " : "") + changes[i].name;
+  }
+  if (changes.size() > limit) text += fmt::format(" and {} more", changes.size() - limit);
+  return text;
+}
+
+std::string explain_split(const CacheSplit& split) {
+  if (split.filled) return "it filled the cache from which the others were served";
+  if (split.same_key) return "the key is the same and the others were served: its cache was cold";
+  if (split.changes.empty()) return "the keys differ; the log does not say in what";
+  return "its cache key differs in: " + list_components(split.changes, 6);
+}
+
+std::string split_advice(const CacheSplit& split) {
+  if (split.filled) return "nothing; a warm cache saves this time too";
+  if (split.same_key) {
+    return "point TORCHINDUCTOR_CACHE_DIR of all ranks at a folder that is kept between runs, or "
+           "at "
+           "one shared folder; a new or replaced host starts cold";
+  }
+  return "make what the key is made of the same on all ranks: versions, inductor configuration, "
+         "environment, input sizes";
 }
 
 std::string_view describe(MissCause cause) {

@@ -44,10 +44,18 @@ struct CacheSplit {
   std::string function;
   std::string compile_id;  // on the missing ranks
   std::set<int> missed, hit;
-  bool same_key = false;                 // then those that missed filled the cache for the others
+  bool same_key = false;
+  bool filled = false;  // those that missed may have filled the cache for the others
   std::vector<ComponentChange> changes;  // from a hitting rank's key to a missing one's
 };
 
 std::vector<CacheSplit> find_splits(const CompileJob& job);
+
+// Why some missed, and what to do.
+std::string explain_split(const CacheSplit& split);
+std::string split_advice(const CacheSplit& split);
+
+// "inductor_config[a], example_inputs[0] and 3 more"
+std::string list_components(const std::vector<ComponentChange>& changes, std::size_t limit);
 
 }  // namespace monograph::diagnose

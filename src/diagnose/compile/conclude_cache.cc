@@ -48,15 +48,6 @@ void add_bypasses(const CompileJob& job, Report& report) {
   }
 }
 
-std::string describe_components(const std::vector<ComponentChange>& changes, std::size_t limit) {
-  std::string text;
-  for (std::size_t i = 0; i < changes.size() && i < limit; ++i) {
-    text += (i > 0 ? ", " : "") + changes[i].name;
-  }
-  if (changes.size() > limit) text += fmt::format(" and {} more", changes.size() - limit);
-  return text;
-}
-
 // Misses that a setting or a version caused, not the model: those can be cured.
 void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
   std::map<std::string, Finding> findings;
@@ -65,7 +56,7 @@ void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
     const bool again = miss.cause == MissCause::kSameKey;
     if (!again && miss.cause != MissCause::kSettings) continue;
     const std::string key =
-        miss.event->cache + (again ? "again" : describe_components(miss.changes, 20));
+        miss.event->cache + (again ? "again" : list_components(miss.changes, 20));
     Finding& finding = findings[key];
     ranks[key].insert(miss.rank);
     if (!finding.code.empty()) {
@@ -89,7 +80,7 @@ void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
     } else {
       finding.what = fmt::format("the {} cache missed although the graph was compiled before",
                                  miss.event->cache);
-      finding.why = "these parts of the key differ: " + describe_components(miss.changes, 6);
+      finding.why = "these parts of the key differ: " + list_components(miss.changes, 6);
       finding.advice =
           "make these settings the same in all runs and ranks, or accept one more "
           "compilation for each combination";
@@ -106,38 +97,34 @@ void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
   }
 }
 
+bool told_as_straggler(const CacheSplit& split, const Report& report) {
+  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+    return finding.code == "compile_straggler" &&
+           finding.where.frame == frame_label(split.function, split.compile_id);
+  });
+}
+
 // One rank compiles what the others find in the cache.
 void add_splits(const CompileJob& job, Report& report) {
+  std::set<std::pair<std::set<int>, std::string>> told;  // one finding for both caches
   for (const CacheSplit& split : find_splits(job)) {
-    const std::string missed = describe_ranks(known_ranks(split.missed));
-    const std::string hit = describe_ranks(known_ranks(split.hit));
+    if (told_as_straggler(split, report)) continue;
+    if (!told.insert({split.missed, split.compile_id}).second) continue;
     Finding finding;
     finding.code = "cache_split";
+    finding.severity = split.filled ? Severity::kNote : Severity::kWarning;
     finding.weight = 20;
     finding.where.ranks = known_ranks(split.missed);
     finding.where.frame = frame_label(split.function, split.compile_id);
-    finding.what = fmt::format("{} missed the {} cache where {} hit it", missed, split.cache, hit);
-    if (split.same_key) {
-      finding.severity = Severity::kNote;
-      finding.why =
-          "the key is the same: it compiled first and filled the cache for the others, or "
-          "looks into another folder";
-      finding.advice =
-          "nothing, if the cache folder is shared; else point TORCHINDUCTOR_CACHE_DIR "
-          "of all ranks at one folder";
-    } else {
-      finding.why = split.changes.empty()
-                        ? "the keys differ; the log does not say in what"
-                        : "its key differs in: " + describe_components(split.changes, 6);
-      finding.why += "; the others wait for it in their next collective";
-      finding.advice =
-          "make what the key is made of the same on all ranks: versions, inductor "
-          "configuration, environment, input sizes";
-      for (const ComponentChange& change : split.changes) {
-        if (finding.evidence.size() >= 12) break;
-        finding.evidence.push_back(
-            fmt::format("{}: {} -> {}", change.name, change.before, change.after));
-      }
+    finding.what =
+        fmt::format("{} missed the {} cache where {} hit it", describe_ranks(finding.where.ranks),
+                    split.cache, describe_ranks(known_ranks(split.hit)));
+    finding.why = explain_split(split);
+    finding.advice = split_advice(split);
+    for (const ComponentChange& change : split.changes) {
+      if (finding.evidence.size() >= 12) break;
+      finding.evidence.push_back(
+          fmt::format("{}: {} -> {}", change.name, change.before, change.after));
     }
     report.findings.push_back(std::move(finding));
   }

@@ -77,19 +77,17 @@ std::string phase_advice(const std::string& phase) {
          "cache was cold";
 }
 
-// Ranks that compiled what others then found in a cache, by compile id.
-std::set<std::pair<int, std::string>> cache_fillers(const CompileJob& job) {
-  std::set<std::pair<int, std::string>> fillers;
-  for (const CacheSplit& split : find_splits(job)) {
-    for (const int rank : split.missed) {
-      if (split.same_key) fillers.insert({rank, split.compile_id});
-    }
+// The cache lookup that missed on this rank and hit on others; nullptr if there is none.
+const CacheSplit* split_of(const std::vector<CacheSplit>& splits, int rank,
+                           const std::string& compile_id) {
+  for (const CacheSplit& split : splits) {
+    if (split.compile_id == compile_id && split.missed.contains(rank)) return &split;
   }
-  return fillers;
+  return nullptr;
 }
 
 void find_stragglers(const CompileJob& job, Report& report) {
-  const auto fillers = cache_fillers(job);
+  const std::vector<CacheSplit> splits = find_splits(job);
   for (const auto& [key, by_rank] : align(job)) {
     if (by_rank.size() < 2) continue;
     std::vector<double> times;
@@ -123,10 +121,11 @@ void find_stragglers(const CompileJob& job, Report& report) {
                                 : fmt::format("{:.1f} s more in phase '{}'", excess, phase);
     finding.why += "; all other ranks wait in their next collective";
     finding.advice = phase_advice(phase);
-    if (fillers.contains({finding.where.ranks.front(), worst->compile_id})) {
-      finding.severity = Severity::kNote;
-      finding.why = "it filled the cache from which the others were served";
-      finding.advice = "nothing; a warm cache saves this time too";
+    const CacheSplit* split = split_of(splits, finding.where.ranks.front(), worst->compile_id);
+    if (split != nullptr) {
+      if (split->filled) finding.severity = Severity::kNote;
+      finding.why += "; " + explain_split(*split);
+      finding.advice = split_advice(*split);
     }
     for (const auto& [rank, value] : by_rank) {
       std::string line = fmt::format("rank {}: {:.2f} s", rank, value->seconds);
@@ -192,9 +191,12 @@ void add_table(const CompileJob& job, Section& section, double& total) {
     total += value->seconds;
     if (table.rows.size() >= kMaxRows) continue;
     std::vector<Cell> row = {value->function.name + (value->is_backward ? " (backward)" : ""),
-                             value->compile_id, rank < 0 ? std::string("-") : std::to_string(rank),
+                             value->compile_id,
+                             rank < 0 ? std::string("-") : std::to_string(rank),
+                             std::max<std::int64_t>(0, value->graph_nodes),
+                             std::max<std::int64_t>(0, value->guards),
                              value->seconds};
-    for (std::size_t i = 4; i < table.columns.size(); ++i) {
+    for (std::size_t i = 6; i < table.columns.size(); ++i) {
       const auto found = value->phases.find(table.columns[i]);
       row.emplace_back(found == value->phases.end() ? 0.0 : found->second);
     }

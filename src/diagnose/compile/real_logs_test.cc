@@ -27,6 +27,15 @@ class RealLogs : public testing::Test {
     if (!fs::exists(data)) GTEST_SKIP() << "no real logs: " << data << " is missing";
   }
 
+  // Every row of every table fits its heading.
+  static void check_tables(const Report& report) {
+    for (const Section& section : report.sections) {
+      for (const Table& table : section.tables) {
+        for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+      }
+    }
+  }
+
   static std::vector<const Finding*> with_code(const Report& report, const std::string& code) {
     std::vector<const Finding*> found;
     for (const Finding& finding : report.findings) {
@@ -44,6 +53,7 @@ class RealLogs : public testing::Test {
 TEST_F(RealLogs, FourRanksTrace) {
   const Report report = diagnose("torch_trace/four_ranks");
   EXPECT_EQ(num_faults(report), 2);
+  check_tables(report);
   const auto graphs = with_code(report, "graph_mismatch");
   ASSERT_EQ(graphs.size(), 1u);
   EXPECT_THAT(graphs[0]->where.ranks, ElementsAre(2));
@@ -122,6 +132,7 @@ TEST_F(RealLogs, Torch211) {
 
 TEST_F(RealLogs, AllArtifactsOfOneProcess) {
   const Report report = diagnose("torch_logs/s1_all_artifacts.txt");
+  check_tables(report);
   EXPECT_EQ(with_code(report, "graph_break").size(), 2u);
   const auto limits = with_code(report, "recompile_limit");
   ASSERT_EQ(limits.size(), 1u);
