@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "diagnose/svg.h"
+
 namespace monograph::diagnose {
 namespace {
 
@@ -83,34 +85,25 @@ std::string to_svg(const std::vector<Box>& boxes, const std::vector<int>& culpri
   }
   auto x = [&](const Box& box) { return 10 + (columns - 1 - box.column) * kColumn; };
   auto y = [&](const Box& box) { return 10 + box.row * kRow; };
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" "
-      "font-family=\"sans-serif\" font-size=\"13\">",
-      columns * kColumn, rows * kRow + 10);
+  Svg svg(columns * kColumn, rows * kRow + 10);
   for (const Box& box : boxes) {
     for (size_t target : box.targets) {
       const Box& to = boxes[target];
-      int x1 = x(box) + kBoxWidth;
-      int y1 = y(box) + kBoxHeight / 2;
-      int x2 = x(to);
-      int y2 = y(to) + kBoxHeight / 2;
-      svg += fmt::format(
-          "<path d=\"M{} {} C{} {} {} {} {} {}\" fill=\"none\" stroke=\"#888\" "
-          "stroke-width=\"1.4\"/>"
-          "<path d=\"M{} {} l-8 -4 v8 z\" fill=\"#888\"/>",
-          x1, y1, x1 + 40, y1, x2 - 40, y2, x2 - 4, y2, x2, y2);
+      int end_x = x(to);
+      int end_y = y(to) + kBoxHeight / 2;
+      svg.curve(x(box) + kBoxWidth, y(box) + kBoxHeight / 2, end_x, end_y, "#888", 1.4,
+                fmt::format("{} wait for {}", title(box), title(to)));
+      svg.line(end_x - 8, end_y - 4, end_x, end_y, "#888", 1.4);
+      svg.line(end_x - 8, end_y + 4, end_x, end_y, "#888", 1.4);
     }
   }
   for (const Box& box : boxes) {
     bool guilty = std::binary_search(culprits.begin(), culprits.end(), *box.ranks.begin());
-    svg += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" fill=\"{}\" stroke=\"{}\"/>"
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#222\">{}</text>",
-        x(box), y(box), kBoxWidth, kBoxHeight, guilty ? "#f8d0cc" : "#e8eef6",
-        guilty ? "#c0392b" : "#7a8ba6", x(box) + kBoxWidth / 2, y(box) + 22, title(box));
+    svg.bar(x(box), y(box), kBoxWidth, kBoxHeight, guilty ? "#f4b9b2" : "#d7e2f0",
+            "ranks " + rank_list(box.ranks));
+    svg.text(x(box) + kBoxWidth / 2, y(box) + 22, title(box), 13, "middle");
   }
-  return svg + "</svg>";
+  return svg.finish();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "diagnose/svg.h"
 #include "diagnose/timeline/intervals.h"
 
 namespace monograph::diagnose {
@@ -73,20 +74,23 @@ std::string_view colour(Activity activity) {
   return "";
 }
 
-// Rectangles of one lane; pieces that fall on one pixel become one.
-void draw_lane(std::string& svg, const std::vector<Interval>& merged, const Window& window, int y,
-               std::string_view fill) {
+// Bars of one lane; pieces that fall on one pixel become one.
+void draw_lane(Svg& svg, const std::vector<Interval>& merged, const Window& window, int y,
+               std::string_view fill, std::string_view what) {
   auto pixel = [&](int64_t at) {
     return static_cast<int64_t>(static_cast<double>(at - window.start) * kPixels /
                                 static_cast<double>(window.length()));
   };
   for (size_t i = 0; i < merged.size();) {
-    int64_t x = pixel(merged[i].start);
+    int64_t start = merged[i].start;
+    int64_t x = pixel(start);
     int64_t to = std::max(x + 1, pixel(merged[i].end));
     for (++i; i < merged.size() && pixel(merged[i].start) <= to; ++i)
       to = std::max(to, pixel(merged[i].end));
-    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>",
-                       kLeft + x, y, to - x, kLane - 8, fill);
+    std::string hint = fmt::format("{}, {:.3f} to {:.3f} ms", what,
+                                   static_cast<double>(start - window.start) / 1e6,
+                                   static_cast<double>(merged[i - 1].end - window.start) / 1e6);
+    svg.bar(static_cast<double>(kLeft + x), y, static_cast<double>(to - x), kLane - 8, fill, hint);
   }
 }
 
@@ -94,6 +98,32 @@ struct Lane {
   std::map<Activity, std::vector<Interval>> work;
   int64_t busy_ns = 0;
 };
+
+std::string_view word(Activity activity) {
+  switch (activity) {
+    case Activity::kCompute:
+      return "computation";
+    case Activity::kCollective:
+      return "communication";
+    case Activity::kCopy:
+      return "copies";
+    case Activity::kMemset:
+      return "memset";
+  }
+  return "";
+}
+
+void draw_steps(Svg& svg, const Timeline& timeline, const Window& window, int height) {
+  if (timeline.steps.size() > 60) return;
+  for (const Step& step : timeline.steps) {
+    double x = static_cast<double>(step.start_ns - window.start) * kPixels /
+               static_cast<double>(window.length());
+    if (x < 0 || x > kPixels) continue;
+    svg.line(kLeft + x, 14, kLeft + x, height - 20, "#bbb");
+    if (timeline.steps.size() <= 12)
+      svg.text(kLeft + x + 2, 11, step.name.substr(0, 24), 11, "start", "#888");
+  }
+}
 
 std::string to_svg(const Timeline& timeline, const Window& window,
                    const std::vector<Interval>& exposed) {
@@ -110,45 +140,30 @@ std::string to_svg(const Timeline& timeline, const Window& window,
   });
   if (order.size() > kMaxLanes) order.resize(kMaxLanes);
   int height = static_cast<int>(order.size() + 2) * kLane + 24;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"100%\" "
-      "font-family=\"sans-serif\" "
-      "font-size=\"12\">",
-      kLeft + kPixels + 10, height);
+  Svg svg(kLeft + kPixels + 10, height);
+  draw_steps(svg, timeline, window, height);
   int y = 20;
-  for (const Step& step : timeline.steps) {
-    double x = static_cast<double>(step.start_ns - window.start) * kPixels /
-               static_cast<double>(window.length());
-    if (x < 0 || x > kPixels || timeline.steps.size() > 60) continue;
-    svg += fmt::format("<line x1=\"{0:.0f}\" x2=\"{0:.0f}\" y1=\"14\" y2=\"{1}\" stroke=\"#bbb\"/>",
-                       kLeft + x, height - 20);
-    if (timeline.steps.size() <= 12) {
-      svg += fmt::format("<text x=\"{:.0f}\" y=\"11\" fill=\"#888\">{}</text>", kLeft + x + 2,
-                         step.name.substr(0, 24));
-    }
-  }
-  auto label = [&](std::string_view text) {
-    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#555\">{}</text>",
-                       kLeft - 8, y + 13, text);
-  };
   for (auto& [key, lane] : order) {
-    label(fmt::format("GPU {} stream {}", key.first, key.second));
+    svg.text(kLeft - 8, y + 13, fmt::format("GPU {} stream {}", key.first, key.second), 12, "end",
+             "#555");
     for (auto& [activity, intervals] : lane->work) {
-      draw_lane(svg, merge_intervals(std::move(intervals)), window, y, colour(activity));
+      draw_lane(svg, merge_intervals(std::move(intervals)), window, y, colour(activity),
+                word(activity));
     }
     y += kLane;
   }
-  label("exposed");
-  draw_lane(svg, exposed, window, y, "#c0392b");
+  svg.text(kLeft - 8, y + 13, "exposed", 12, "end", "#555");
+  draw_lane(svg, exposed, window, y, "#c0392b", "communication that nothing hides");
   y += kLane + 14;
-  svg += fmt::format(
-      "<text x=\"{}\" y=\"{}\" fill=\"#555\"><tspan fill=\"#5b8fd0\">■</tspan> computation  <tspan "
-      "fill=\"#e08a3c\">■</tspan> "
-      "communication  <tspan fill=\"#5aa469\">■</tspan> copies  <tspan fill=\"#c0392b\">■</tspan> "
-      "communication that nothing "
-      "hides; {:.3f} ms in all</text>",
-      kLeft, y, static_cast<double>(window.length()) / 1e6);
-  return svg + "</svg>";
+  double x = kLeft;
+  for (Activity activity : {Activity::kCompute, Activity::kCollective, Activity::kCopy}) {
+    svg.bar(x, y - 9, 10, 10, colour(activity), "");
+    svg.text(x + 14, y, word(activity), 12, "start", "#555");
+    x += 130;
+  }
+  svg.text(x, y, fmt::format("{:.3f} ms in all", static_cast<double>(window.length()) / 1e6), 12,
+           "start", "#555");
+  return svg.finish();
 }
 
 }  // namespace

@@ -254,6 +254,8 @@ std::unique_ptr<Facts> read_kineto_file(Input& input) {
   while (size_t count = input.read(buffer.data(), buffer.size()))
     reader.feed(std::string_view(buffer).substr(0, count));
   facts->timelines.push_back(reader.finish());
+  Timeline& timeline = facts->timelines.front();
+  if (timeline.rank < 0) timeline.rank = rank_of_name(input.path());  // older profilers do not say
   facts->rank = facts->timelines.front().rank;
   return facts;
 }
