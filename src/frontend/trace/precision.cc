@@ -4,15 +4,22 @@
 
 namespace monograph::trace {
 
-ir::Value narrowed(ops::Builder& build, ir::Value value, ir::DType dtype) {
+ir::Value Narrowing::operator()(ops::Builder& build, ir::Value value, ir::DType dtype) {
   if (value.dtype() == dtype) return value;
   ir::Node& node = *value.node;
   if (node.is("convert") && node.operand(0).dtype() == dtype) return node.operand(0);
   if (!ops::has_trait(node, ops::kViewLike) || node.is("detach")) {
-    return build.convert(value, dtype);
+    ir::Value& cast = casts_[value];
+    if (!cast) cast = build.convert(value, dtype);
+    return cast;
   }
-  const ir::Value source = narrowed(build, node.operand(0), dtype);
-  return build.emit_node(node.op(), {source}, node.attributes())->result(value.index);
+  if (const auto known = views_.find(&node); known != views_.end()) {
+    return known->second->result(value.index);
+  }
+  const ir::Value source = (*this)(build, node.operand(0), dtype);
+  ir::Node* view = build.emit_node(node.op(), {source}, node.attributes());
+  views_[&node] = view;
+  return view->result(value.index);
 }
 
 }  // namespace monograph::trace

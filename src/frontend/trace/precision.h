@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unordered_map>
+
 #include "ir/graph.h"
 #include "ops/builder.h"
 
@@ -15,10 +17,18 @@ struct Precision {
   }
 };
 
-// The value in the narrower dtype. A view of something is the same view of the narrowed thing, and
-// a value that was widened is what it was before: one cast, where the value is made.
+// Narrows the values of one trace to one dtype, each once. A view of something is the same view of
+// the narrowed thing, and a value that was widened is what it was before: one cast, where the value
+// is made.
 //   before: w = convert(p, f32); v = reshape(w); y = matmul(v, ...)
 //   after:  v' = reshape(p);                     y = matmul(v', ...)
-ir::Value narrowed(ops::Builder& build, ir::Value value, ir::DType dtype);
+class Narrowing {
+ public:
+  ir::Value operator()(ops::Builder& build, ir::Value value, ir::DType dtype);
+
+ private:
+  ir::ValueMap<ir::Value> casts_;
+  std::unordered_map<const ir::Node*, ir::Node*> views_;  // all results of a split are one node's
+};
 
 }  // namespace monograph::trace

@@ -120,7 +120,7 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
   bool is_narrowed = false;
   for (ir::Value& operand : operands) {
     if (!is_product || !precision_.narrows(operand)) continue;
-    operand = narrowed(builder_, operand, precision_.compute);
+    operand = narrowing_(builder_, operand, precision_.compute);
     is_narrowed = true;
   }
   try {

@@ -108,6 +108,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool is_pinned_ = false;
   ir::Phase phase_ = ir::Phase::kForward;
   Precision precision_;
+  Narrowing narrowing_;
 };
 
 // The trace of the first traced operand; UserError when there is none.
