@@ -3,8 +3,10 @@
 
 #include "cli/command_line.h"
 #include "cli/verbs.h"
+#include "runtime/cpu/idle_threads.h"
 
 int main(int argc, char** argv) {
+  monograph::runtime::limit_spinning(argv);
   const std::vector<std::string> args(argv + 1, argv + argc);
   return monograph::cli::run_command_line(monograph::cli::verbs(), args);
 }
