@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -198,6 +200,7 @@ class DumpReader {
         if (pair.at(1).get(text) == simdjson::SUCCESS) description = text;
       }
       calls_.push_back(read_call(entry, key_of(name, description)));
+      calls_.back().caller = caller_of(frames_of(entry));
       numbers_.push_back(
           {integer_of(entry, "collective_seq_id", -1), integer_of(entry, "p2p_seq_id", -1)});
       if (int64_t id = integer_of(entry, "pg_id", -1); id >= 0)
@@ -229,8 +232,16 @@ class DumpReader {
     call.pending = call.state != CallState::kCompleted && !bool_of(entry, "retired");
     call.created_ns = integer_of(entry, "time_created_ns", 0);
     call.timeout_ms = integer_of(entry, "timeout_ms", -1);
-    call.frames = frames_of(entry);
     return call;
+  }
+
+  // Thousands of calls come from few places.
+  std::shared_ptr<const StackFrame> caller_of(const std::vector<StackFrame>& frames) {
+    const StackFrame* frame = user_frame(frames);
+    if (frame == nullptr) return nullptr;
+    auto& known = callers_[{frame->file, frame->line, frame->function}];
+    if (known == nullptr) known = std::make_shared<const StackFrame>(*frame);
+    return known;
   }
 
   // "nccl:send 0->3", "nccl:recv 0<-3", "gloo:recv 3<-?": numbers inside the group.
@@ -377,6 +388,8 @@ class DumpReader {
     int64_t collective;
     int64_t p2p;
   };
+  std::map<std::tuple<std::string, int64_t, std::string>, std::shared_ptr<const StackFrame>>
+      callers_;
   std::vector<Numbers> numbers_;  // of each call
 };
 

@@ -20,7 +20,7 @@ std::string seconds(int64_t ns) {
 
 class Judge {
  public:
-  explicit Judge(Progress progress) : progress_(std::move(progress)) {
+  explicit Judge(const Progress& progress) : progress_(progress) {
     hang_.mismatches = find_mismatches(progress_);
     hang_.edges = wait_edges(progress_);
   }
@@ -263,15 +263,14 @@ class Judge {
     }
   }
 
-  Progress progress_;
+  const Progress& progress_;
   Hang hang_;
 };
 
 }  // namespace
 
-Hang find_hang(Progress progress) {
-  unify_groups(progress);
-  return Judge(std::move(progress)).judge();
+Hang find_hang(const Progress& progress) {
+  return Judge(progress).judge();
 }
 
 }  // namespace monograph::diagnose

@@ -35,7 +35,7 @@ struct Hang {
   std::vector<Mismatch> mismatches;
 };
 
-// Joins groups that different files named differently, then answers. Does not modify its input.
-Hang find_hang(Progress progress);
+// Evidence merged from files that name groups differently goes through unify_groups() first.
+Hang find_hang(const Progress& progress);
 
 }  // namespace monograph::diagnose

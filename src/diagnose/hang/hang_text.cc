@@ -146,7 +146,11 @@ class HangText::Impl {
       std::vector<Call>& calls = record->second.calls;
       auto failed =
           std::find_if(calls.begin(), calls.end(), [](const Call& call) { return call.timed_out; });
-      (failed == calls.end() ? calls.back() : *failed).frames = std::move(frames);
+      const StackFrame* frame = user_frame(frames);
+      if (frame != nullptr) {
+        (failed == calls.end() ? calls.back() : *failed).caller =
+            std::make_shared<const StackFrame>(*frame);
+      }
     }
     return std::move(progress_);
   }

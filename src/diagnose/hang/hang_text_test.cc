@@ -44,7 +44,7 @@ Hang answer_files(const std::string& kind) {
     for (std::string line; std::getline(in, line);) read_line(reader, line);
     merge_progress(whole, reader.finish());
   }
-  return find_hang(std::move(whole));
+  return find_hang(whole);
 }
 
 bool has_gloo_data() {

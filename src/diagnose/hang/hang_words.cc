@@ -37,14 +37,13 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 std::string site(const Call& call) {
-  const StackFrame* frame = user_frame(call);
+  const StackFrame* frame = call.caller.get();
   if (frame == nullptr) return {};
   return fmt::format("{} ({}:{})", frame->function, frame->file, frame->line);
 }
 
 StackFrame frame_of(const Call& call) {
-  const StackFrame* frame = user_frame(call);
-  return frame == nullptr ? StackFrame() : *frame;
+  return call.caller == nullptr ? StackFrame() : *call.caller;
 }
 
 const Call* find_call(const Progress& progress, int rank, const std::string& group,

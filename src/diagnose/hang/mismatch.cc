@@ -39,8 +39,7 @@ std::string describe(const Call& call) {
 }
 
 std::string site_of(const Call& call) {
-  const StackFrame* frame = user_frame(call);
-  return frame == nullptr ? "" : fmt::format("{}:{}", frame->file, frame->line);
+  return call.caller == nullptr ? "" : fmt::format("{}:{}", call.caller->file, call.caller->line);
 }
 
 // Splits the calls by what `key` says; calls with an empty key know nothing and take no side.
@@ -119,23 +118,6 @@ std::optional<Mismatch> compare_sites(const CallsBySequence& by_sequence) {
 
 }  // namespace
 
-const StackFrame* user_frame(const Call& call) {
-  auto inside = [](const StackFrame& frame) {
-    std::string file = frame.file;
-    std::replace(file.begin(), file.end(), '\\', '/');
-    if (file.starts_with("torch/") || file.starts_with("<")) return true;
-    for (std::string_view part :
-         {"-packages/torch/", "/torch/distributed/", "/torch/nn/", "/torch/_"}) {
-      if (file.find(part) != std::string::npos) return true;
-    }
-    return false;
-  };
-  for (const StackFrame& frame : call.frames) {
-    if (!inside(frame)) return &frame;
-  }
-  return call.frames.empty() ? nullptr : &call.frames.front();
-}
-
 std::vector<Mismatch> find_mismatches(const Progress& progress) {
   std::map<std::string, CallsBySequence> groups;
   for (const auto& [rank, record] : progress.ranks) {
@@ -144,7 +126,7 @@ std::vector<Mismatch> find_mismatches(const Progress& progress) {
       CallsByRank& calls = groups[call.group][call.sequence];
       // A batch records several calls under one number; they are compared as the batch.
       if (!calls.empty() && calls.back().first == rank) {
-        if (calls.back().second->frames.empty()) calls.back().second = &call;
+        if (calls.back().second->caller == nullptr) calls.back().second = &call;
       } else {
         calls.emplace_back(rank, &call);
       }

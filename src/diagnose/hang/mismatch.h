@@ -29,7 +29,4 @@ struct Mismatch {
 // to the end of the record, which is what a skipped call looks like.
 std::vector<Mismatch> find_mismatches(const Progress& progress);
 
-// The innermost frame outside PyTorch's own files, else the innermost; nullptr if there is none.
-const StackFrame* user_frame(const Call& call);
-
 }  // namespace monograph::diagnose

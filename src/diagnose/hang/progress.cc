@@ -8,11 +8,15 @@
 #include <iterator>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace monograph::diagnose {
 
 std::string group_key(std::string_view name, const std::vector<int>& ranks) {
   if (ranks.empty()) return std::string(name);
-  return fmt::format("{} [{}]", name, fmt::join(ranks, ","));
+  Hasher hasher;
+  for (int rank : ranks) hasher.add(int64_t{rank});
+  return fmt::format("{}:{}", name, hasher.finish().hex().substr(0, 10));
 }
 
 std::string group_title(const Progress& progress, const std::string& key) {
@@ -116,6 +120,23 @@ void unify_groups(Progress& progress) {
     }
     record.groups = std::move(groups);
   }
+}
+
+const StackFrame* user_frame(const std::vector<StackFrame>& frames) {
+  auto inside = [](const StackFrame& frame) {
+    std::string file = frame.file;
+    std::replace(file.begin(), file.end(), '\\', '/');
+    if (file.starts_with("torch/") || file.starts_with("<")) return true;
+    for (std::string_view part :
+         {"-packages/torch/", "/torch/distributed/", "/torch/nn/", "/torch/_"}) {
+      if (file.find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
+  for (const StackFrame& frame : frames) {
+    if (!inside(frame)) return &frame;
+  }
+  return frames.empty() ? nullptr : &frames.front();
 }
 
 std::string rank_list(const std::set<int>& ranks) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ struct Call {
   int64_t created_ns = 0;  // unix time; 0 is unknown
   int64_t ran_ms = -1;     // until the watchdog gave up
   int64_t timeout_ms = -1;
-  std::vector<StackFrame> frames;  // innermost first
+  std::shared_ptr<const StackFrame> caller;  // where the user's code made the call; may be null
 };
 
 // Numbers of the last collectives of a group on one rank; -1 is unknown, 0 is none.
@@ -89,7 +90,8 @@ struct Progress {
   bool empty() const { return ranks.empty() && claims.empty(); }
 };
 
-// Key of a group: its name, and its ranks when known, since names repeat with different ranks.
+// Key of a group: its name, and a hash of its ranks when known, since names repeat with different
+// ranks. Short, because every call holds one.
 std::string group_key(std::string_view name, const std::vector<int>& ranks);
 
 // "TENSOR_MODEL_PARALLEL_GROUP (41)", for people.
@@ -105,6 +107,9 @@ void merge_progress(Progress& whole, Progress&& part);
 // Text logs know a group by name only; gives their calls the key of the one recorded group of that
 // name that holds the rank.
 void unify_groups(Progress& progress);
+
+// The innermost frame outside PyTorch's own files, else the innermost; nullptr if there is none.
+const StackFrame* user_frame(const std::vector<StackFrame>& frames);
 
 // "0, 2-5, 9": sorted ranks for people.
 std::string rank_list(const std::vector<int>& ranks);
