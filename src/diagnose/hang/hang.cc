@@ -98,7 +98,7 @@ class Judge {
     hang_.reason = unreachable ? "the process is stopped, dead or cut off from the network"
                                : "desync: the other ranks waited in it until the time limit";
     hang_.advice = fmt::format(
-        "look at what {} did then: its own log, its stack (py-spy dump), dmesg and the machine's "
+        "look at what {} did then: log, stack (py-spy dump), dmesg and the machine's "
         "health; if it "
         "was only slow (loading data, saving, compiling), raise the timeout",
         who);

@@ -62,6 +62,13 @@ bool same_calls(const RankProgress& a, const RankProgress& b) {
                     });
 }
 
+// Communicators have a hash; two reports of one job share some.
+bool same_job(const HangFacts& a, const HangFacts& b) {
+  auto in_b = [&](const auto& group) { return b.progress.groups.contains(group.first); };
+  return a.progress.groups.empty() || b.progress.groups.empty() ||
+         std::any_of(a.progress.groups.begin(), a.progress.groups.end(), in_b);
+}
+
 enum class Fit { kNew, kDuplicate, kConflict };
 
 // Whether a file can tell of the same job as the files before it: dumps of a rank must be the same
@@ -70,6 +77,7 @@ Fit fit(const Incident& incident, const HangFacts& facts) {
   Fit result = Fit::kNew;
   for (const HangFacts* known : incident.files) {
     if (known->kind != facts.kind) continue;
+    if (facts.kind == HangFacts::Kind::kRas && !same_job(*known, facts)) return Fit::kConflict;
     for (const auto& [rank, progress] : facts.progress.ranks) {
       auto other = known->progress.ranks.find(rank);
       if (other == known->progress.ranks.end()) continue;

@@ -445,7 +445,7 @@ class HangText::Impl {
       // -6 is the watchdog's own abort.
       if (code == -9 || code == -11 || code == -7 || code == -4) {
         claim(Claim::Kind::kUnreachable, {root_cause_rank_},
-              code == -9 ? "was killed (SIGKILL, often for lack of memory)"
+              code == -9 ? "killed (SIGKILL, often for lack of memory)"
                          : fmt::format("crashed with signal {}", -code),
               text);
       }

@@ -264,7 +264,7 @@ TEST(Ras, MissingRankIsTheCulprit) {
       "  #0-0 (cf264af53edbe986) INCOMPLETE\n    Missing communicator data from 1 rank\n    The "
       "missing rank: 21\n");
   EXPECT_THAT(hang.culprits, ElementsAre(21));
-  EXPECT_THAT(hang.headline, HasSubstr("dead"));
+  EXPECT_THAT(hang.headline, HasSubstr("dead, RAS"));
 }
 
 TEST(Ras, JsonNamesTheUnresponsiveRank) {

@@ -150,12 +150,12 @@ class RasReport {
       if (member.async_error != 0 || member.aborted) {
         add_claim(Claim::Kind::kUnreachable, key, {rank},
                   member.aborted
-                      ? "aborted its communicator"
-                      : fmt::format("has NCCL error {} in its communicator", member.async_error));
+                      ? "its communicator is aborted"
+                      : fmt::format("NCCL error {} in its communicator", member.async_error));
       }
     }
-    add_missing(key, dead, "is dead: RAS could not reach its process for a minute");
-    add_missing(key, silent, "does not answer RAS: its process is stopped or busy");
+    add_missing(key, dead, "dead, RAS could not reach its process for a minute");
+    add_missing(key, silent, "no answer to RAS, its process is stopped or busy");
     if (by_counts.size() > 1) compare_counts(key, by_counts);
   }
 
@@ -266,8 +266,8 @@ class RasText::Impl {
       progress_.claims.push_back({Claim::Kind::kUnreachable,
                                   key,
                                   {ranks.begin(), ranks.end()},
-                                  is_dead_ ? "is dead: RAS could not reach its process for a minute"
-                                           : "does not answer RAS: its process is stopped or busy",
+                                  is_dead_ ? "dead, RAS could not reach its process for a minute"
+                                           : "no answer to RAS, its process is stopped or busy",
                                   process_lines_.empty() ? "" : process_lines_.front()});
     }
     return std::move(progress_);
@@ -337,7 +337,7 @@ class RasText::Impl {
   // Monitor mode knows processes, not ranks.
   void on_dead_peer(std::string_view line) {
     progress_.claims.push_back(
-        {Claim::Kind::kUnreachable, "", {}, "is dead: RAS could not reach it", std::string(line)});
+        {Claim::Kind::kUnreachable, "", {}, "dead, RAS could not reach it", std::string(line)});
   }
 
   // Where all sides list their ranks the counts are compared as those of the JSON form.
