@@ -198,6 +198,10 @@ class DumpReader {
         std::string_view text;
         if (pair.at(0).get(text) == simdjson::SUCCESS) name = text;
         if (pair.at(1).get(text) == simdjson::SUCCESS) description = text;
+      } else {
+        // Before 2.3 an entry had only the local number of its group.
+        name = text_of(entry, "process_group");
+        if (name.empty()) name = fmt::format("{}", integer_of(entry, "pg_id", 0));
       }
       calls_.push_back(read_call(entry, key_of(name, description)));
       calls_.back().caller = caller_of(frames_of(entry));

@@ -89,14 +89,17 @@ class Judge {
     std::string who = late.empty() ? "a process" : ranks_text(hang_.culprits);
     hang_.headline =
         unreachable
-            ? fmt::format("{} {}", who, first->text)
+            ? fmt::format("{}: {}", who, first->text)
             : fmt::format("{} did not enter {} in time", ranks_text(hang_.culprits),
                           awaited == nullptr ? "the collective"
                                              : call_title(progress_, awaited->op, awaited->group,
                                                           awaited->sequence));
     if (awaited != nullptr) hang_.place = frame_of(*awaited);
-    hang_.reason = unreachable ? "the process is stopped, dead or cut off from the network"
-                               : "desync: the other ranks waited in it until the time limit";
+    bool ended = first->text.starts_with("killed") || first->text.starts_with("crashed");
+    hang_.reason = !unreachable ? "desync: the other ranks waited in it until the time limit"
+                   : ended      ? "the process ended first, and the other ranks failed or waited because of it; the kernel "
+                                  "kills for lack of memory (dmesg: oom-kill), a scheduler for exceeding a limit"
+                                : "the process is stopped, dead or cut off from the network";
     hang_.advice = fmt::format(
         "look at what {} did then: log, stack (py-spy dump), dmesg and the machine's "
         "health; if it "

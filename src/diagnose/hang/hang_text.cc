@@ -378,8 +378,8 @@ class HangText::Impl {
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
     if (who < 0) return;
     claim(Claim::Kind::kUnreachable, {who},
-          "has a stuck watchdog thread: a CUDA or NCCL call hangs, or another thread holds the GIL "
-          "in one",
+          "its watchdog thread is stuck: a CUDA or NCCL call hangs, or another thread holds the "
+          "GIL in one",
           text);
   }
 
