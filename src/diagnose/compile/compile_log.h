@@ -28,6 +28,7 @@ struct CompiledFunction {
   std::string name;
   std::string file;
   int line = 0;
+  SourceFrame caller = {};  // of PyTorch's own wrappers: the user's line that called them
 };
 
 struct GraphBreak {

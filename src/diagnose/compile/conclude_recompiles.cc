@@ -36,13 +36,11 @@ Finding finding_of(const RecompileCause& cause, const CompileJob& job) {
   finding.where.ranks = known_ranks(cause.ranks);
   finding.where.frame =
       frame_label(cause.function.name, cause.compile_ids.empty() ? "" : *cause.compile_ids.begin());
-  finding.where.file = cause.function.file;
-  finding.where.line = cause.function.line;
+  set_place(finding, cause.function);
   const bool some_ranks = job.ranks.size() > 1 && finding.where.ranks.size() < job.ranks.size() &&
                           !finding.where.ranks.empty();
   finding.what =
-      fmt::format("{} ({}:{}) recompiled: {}", cause.function.name, base_name(cause.function.file),
-                  cause.function.line, describe_changes(cause));
+      fmt::format("{} recompiled: {}", function_label(cause.function), describe_changes(cause));
   if (some_ranks) {
     finding.what += fmt::format(", on {} only", describe_ranks(finding.where.ranks));
     finding.weight *= 2;
@@ -107,8 +105,7 @@ Finding limit_finding(const LimitGroup& group, const RecompileCause* cause, cons
     const Guard guard = parse_guard(parse_failure(hit.last_reason).text);
     finding.why = fmt::format("last reason: {}", describe_change(guard));
     finding.advice = guard_advice(guard, true);
-    finding.where.file = hit.function.file;
-    finding.where.line = hit.function.line;
+    set_place(finding, hit.function);
   }
   const std::string changes = cause != nullptr ? ": " + describe_changes(*cause) : "";
   finding.code = "recompile_limit";
@@ -116,8 +113,8 @@ Finding limit_finding(const LimitGroup& group, const RecompileCause* cause, cons
   finding.weight += 100;
   finding.where.ranks = known_ranks(group.ranks);
   finding.where.frame = frame_label(hit.function.name, hit.compile_id);
-  finding.what = fmt::format("{} ({}:{}) hit {} ({}) and runs without the compiler from then on{}",
-                             hit.function.name, base_name(hit.function.file), hit.function.line,
+  finding.what = fmt::format("{} hit {} ({}) and runs without the compiler from then on{}",
+                             function_label(cause != nullptr ? cause->function : hit.function),
                              hit.option, hit.limit, changes);
   finding.evidence.insert(finding.evidence.begin(), hit.evidence);
   if (!hit.last_reason.empty()) finding.evidence.push_back("last reason: " + hit.last_reason);

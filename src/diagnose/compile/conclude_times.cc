@@ -111,8 +111,7 @@ void find_stragglers(const CompileJob& job, Report& report) {
     finding.code = "compile_straggler";
     finding.weight = longest - typical;
     finding.where.frame = frame_label(worst->function.name, worst->compile_id);
-    finding.where.file = worst->function.file;
-    finding.where.line = worst->function.line;
+    set_place(finding, worst->function);
     finding.what = fmt::format(
         "{} took {:.1f} s to compile {}{}, the others {:.1f} s",
         describe_ranks(finding.where.ranks), longest, std::get<2>(key) ? "the backward of " : "",
@@ -159,8 +158,7 @@ void find_unfinished(const CompileJob& job, Report& report) {
     finding.weight = 60;
     finding.where.ranks = known_ranks(entry.second);
     finding.where.frame = frame_label(value.function.name, value.compile_id);
-    finding.where.file = value.function.file;
-    finding.where.line = value.function.line;
+    set_place(finding, value.function);
     finding.what =
         fmt::format("the compilation of {} ({}:{}) has begun and not ended", value.function.name,
                     base_name(value.function.file), value.function.line);

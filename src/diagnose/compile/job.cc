@@ -6,6 +6,7 @@
 #include <map>
 
 #include "diagnose/compile/rank_comparison.h"
+#include "diagnose/compile/torch_prefix.h"
 #include "diagnose/source.h"
 
 namespace monograph::diagnose {
@@ -119,6 +120,23 @@ std::string frame_label(const std::string& function, const std::string& compile_
   if (compile_id.empty()) return function;
   return function.empty() ? fmt::format("[{}]", compile_id)
                           : fmt::format("{} [{}]", function, compile_id);
+}
+
+std::string function_label(const CompiledFunction& function) {
+  std::string place = fmt::format("{}:{}", base_name(function.file), function.line);
+  if (function.caller.line > 0) {
+    place +=
+        fmt::format(", called at {}:{}", base_name(function.caller.file), function.caller.line);
+  }
+  return fmt::format("{} ({})", function.name, place);
+}
+
+void set_place(Finding& finding, const CompiledFunction& function) {
+  const bool wrapper = function.caller.line > 0;
+  finding.where.line = wrapper ? function.caller.line : function.line;
+  finding.where.file = finding.where.line == 0 ? ""
+                       : wrapper               ? function.caller.file
+                                               : function.file;
 }
 
 std::vector<int> known_ranks(const std::set<int>& ranks) {

@@ -73,6 +73,13 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts);
 // "forward [0/1]"
 std::string frame_label(const std::string& function, const std::string& compile_id);
 
+// "forward (train.py:58)"; PyTorch's own wrappers tell nothing without the line that calls them:
+// "inner (external_utils.py:66, called at train.py:141)".
+std::string function_label(const CompiledFunction& function);
+
+// Points the finding at the function's code, or at what calls a wrapper.
+void set_place(Finding& finding, const CompiledFunction& function);
+
 // Ranks of a set, without -1, ascending.
 std::vector<int> known_ranks(const std::set<int>& ranks);
 

@@ -100,8 +100,11 @@ Finding finding_of(const Difference& difference, bool balanced) {
   finding.where.ranks = known_ranks(difference.ranks);
   finding.where.frame = frame_label(function.name, difference.mine.compile_id);
   const GraphNode* node = at < a.nodes.size() ? &a.nodes[at] : nullptr;
-  finding.where.file = node != nullptr && !node->file.empty() ? node->file : function.file;
-  finding.where.line = node != nullptr && !node->file.empty() ? node->line : function.line;
+  set_place(finding, function);
+  if (node != nullptr && !node->file.empty()) {
+    finding.where.file = node->file;
+    finding.where.line = node->line;
+  }
   finding.what = fmt::format("{} compiled another graph of {} than {}", ranks,
                              function.name.empty() ? "a function" : function.name, others);
   if (numbers) finding.what += ": other sizes or constants";

@@ -94,8 +94,7 @@ Finding schedule_finding(const CompiledFunction& function, const std::string& co
   finding.weight = 400;
   finding.where.ranks = known_ranks(mine.ranks);
   finding.where.frame = frame_label(function.name, compile_id);
-  finding.where.file = function.line > 0 ? function.file : "";
-  finding.where.line = function.line;
+  set_place(finding, function);
   finding.where.collective = fmt::format("collective {} of the graph", at + 1);
   finding.what = fmt::format("{} will launch other collectives than {} in graph [{}]", ranks,
                              others, compile_id);
@@ -175,8 +174,7 @@ void compare_execution(const CompileJob& job, const std::vector<FunctionGraphs>&
     const std::string& id = at < my_ids.size() ? my_ids[at] : my_ids.back();
     const CompiledFunction function = FunctionNames(job).of(*clusters[i].ranks.begin(), id);
     finding.where.frame = frame_label(function.name, id);
-    finding.where.file = function.line > 0 ? function.file : "";
-    finding.where.line = function.line;
+    set_place(finding, function);
     finding.what =
         stopped ? fmt::format("{} ran {} compiled graphs, {} ran {}", ranks, mine.size(), others,
                               theirs.size())

@@ -213,13 +213,19 @@ class TraceReader {
     compilation.rank = rank_;
     compilation.compile_id = compile_id_;
     compilation.start = std::max(0.0, stamp_);
+    SourceFrame caller;                             // the last of the user's frames above
     envelope_.for_each("dynamo_start/stack", [&] {  // the last frame is the one compiled
+      if (!is_library_file(compilation.function.file)) {
+        caller = {compilation.function.file, compilation.function.line, compilation.function.name,
+                  ""};
+      }
       compilation.function.name = envelope_.string("name");
       compilation.function.line = static_cast<int>(envelope_.integer("line", 0));
       const auto found = strings_.find(envelope_.integer("filename", -1));
       compilation.function.file =
           found == strings_.end() ? envelope_.string("filename") : found->second;
     });
+    if (is_torch_file(compilation.function.file)) compilation.function.caller = caller;
     const auto [first, last] = waiting_.equal_range(compile_id_);
     for (auto it = first; it != last; ++it) it->second.function = compilation.function;
     for (auto it = first; it != last; ++it) builder_.add(std::move(it->second));
@@ -237,7 +243,10 @@ class TraceReader {
     compilation.compile_id = without_attempt(compilation.compile_id);
     const auto found = running_.find(compile_id_);
     if (found != running_.end() && !compilation.is_backward) {
-      if (compilation.function.name.empty()) compilation.function = found->second.function;
+      if (compilation.function.name.empty() ||
+          compilation.function.name == found->second.function.name) {
+        compilation.function = found->second.function;
+      }
       running_.erase(found);
     }
     if (compilation.function.name.empty()) compilation.function = function();
