@@ -7,29 +7,35 @@
 
 namespace monograph::runtime {
 
-// A GemmStep with its addresses: float32 by oneDNN, float64 by plain loops.
+// A GemmStep with its addresses: float32 by oneDNN, float64 by plain loops. The product is cut into
+// tiles whatever the number of threads, each computed by one of them, so that its bits do not
+// depend on it.
 class Gemm {
  public:
   // `bias` is null where the step has none. Memory is the caller's and must outlive the Gemm.
   Gemm(const ir::GemmStep& step, const void* a, const void* b, void* c, const void* bias);
   void run() const;
 
+  int num_tiles() const { return static_cast<int>(tiles_.size()); }
+
  private:
-  struct Item {  // of the batch: element offsets
-    int64_t a, b, c;
+  struct Tile {
+    int64_t a, b, c;      // element offsets of the tile's first row and column
+    int64_t row, column;  // in the product of its batch item
+    int64_t num_rows, num_columns;
   };
-  void run_float(const Item& item) const;
-  void run_double(const Item& item) const;
+  void add_tiles(int64_t a, int64_t b, int64_t c, int64_t num_rows, int64_t num_columns);
+  void run_float(const Tile& tile) const;
+  void run_double(const Tile& tile) const;
   template <typename T>
-  void add_bias(T* c) const;
+  void add_bias(T* c, const Tile& tile) const;
 
   ir::GemmStep step_;
   const void* a_;
   const void* b_;
   void* c_;
   const void* bias_;
-  std::vector<Item> items_;
-  bool is_parallel_over_items_ = false;
+  std::vector<Tile> tiles_;
 };
 
 }  // namespace monograph::runtime

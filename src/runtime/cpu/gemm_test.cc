@@ -1,6 +1,7 @@
 #include "runtime/cpu/gemm.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 #include <random>
@@ -80,11 +81,58 @@ TEST(Gemm, TransposedBatchedAndBiased) {
   }
 }
 
-TEST(Gemm, ManyRowsComeInPanels) {
-  for (const bool along_rows : {false, true}) {
-    check_gemm<float>({600, 33, 40, false, false, {}, true, along_rows}, ir::DType::kF32, 1e-5);
-    check_gemm<float>({600, 33, 40, true, false, {}, true, along_rows}, ir::DType::kF32, 1e-5);
+TEST(Gemm, LargeProductsComeInTiles) {
+  for (const int bias : {0, 1, 2}) {
+    for (const bool transpose : {false, true}) {
+      check_gemm<float>({600, 33, 60, transpose, !transpose, {}, bias > 0, bias == 2},
+                        ir::DType::kF32, 1e-5);
+      check_gemm<float>({67, 530, 60, transpose, transpose, {}, bias > 0, bias == 2},
+                        ir::DType::kF32, 1e-5);
+      check_gemm<double>({300, 300, 20, transpose, transpose, {2}, bias > 0, bias == 2},
+                         ir::DType::kF64, 1e-13);
+    }
   }
+}
+
+int num_tiles(int64_t m, int64_t n, int64_t k, std::vector<int64_t> batch = {}) {
+  ir::GemmStep step;
+  step.m = m, step.n = n, step.k = k;
+  step.lda = k, step.ldb = n, step.ldc = n;
+  step.batch_strides_a = step.batch_strides_b = step.batch_strides_c = batch;
+  step.batch = std::move(batch);
+  return Gemm(step, nullptr, nullptr, nullptr, nullptr).num_tiles();
+}
+
+TEST(Gemm, TilesKeepCoresBusyAndStayLarge) {
+  EXPECT_EQ(num_tiles(8, 8, 8), 1);
+  EXPECT_EQ(num_tiles(2048, 512, 128), 16);         // 256 x 256
+  EXPECT_EQ(num_tiles(128, 512, 2048), 4);          // 128 x 128
+  EXPECT_EQ(num_tiles(128, 128, 2048), 2);          // 64 x 128
+  EXPECT_EQ(num_tiles(128, 32, 128, {16, 4}), 64);  // one an item
+  EXPECT_EQ(num_tiles(1, 50304, 768), 16);
+}
+
+TEST(Gemm, BitsDoNotDependOnTheNumberOfThreads) {
+  ir::GemmStep step;
+  step.m = 128, step.n = 300, step.k = 2000;
+  step.lda = 128, step.ldb = 300, step.ldc = 300;
+  step.transpose_a = true;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> a(128 * 2000), b(300 * 2000);
+  for (auto* values : {&a, &b}) {
+    for (float& value : *values) value = uniform(random);
+  }
+  const int before = omp_get_max_threads();
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 4}) {
+    omp_set_num_threads(threads);
+    results.emplace_back(128 * 300);
+    Gemm(step, a.data(), b.data(), results.back().data(), nullptr).run();
+  }
+  omp_set_num_threads(before);
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
 }
 
 TEST(Gemm, OneByOne) {
