@@ -86,4 +86,33 @@ void parse_python_error(std::string_view traceback, Compilation& failed) {
   }
 }
 
+bool is_unsupported(std::string_view fail_type) {
+  return fail_type == "Unsupported" || fail_type.ends_with("LimitExceeded") ||
+         fail_type == "SkipFrame" || fail_type == "SkipCodeRecursiveException";
+}
+
+bool is_limit(const Compilation& compilation) {
+  return compilation.fail_type.ends_with("LimitExceeded") ||
+         compilation.fail_reason.find("limit exceeded") != std::string::npos ||
+         compilation.fail_reason.find("_limit reached") != std::string::npos;
+}
+
+LimitHit parse_limit_failure(std::string_view reason) {
+  LimitHit hit;
+  for (const std::string_view option :
+       {"accumulated_recompile_limit", "accumulated_cache_size_limit", "recompile_limit",
+        "cache_size_limit"}) {
+    if (hit.option.empty() && reason.find(option) != std::string_view::npos) hit.option = option;
+  }
+  if (hit.option.empty()) hit.option = "recompile_limit";
+  constexpr std::string_view kSet = "currently set to ";
+  const std::size_t at = reason.find(kSet);
+  if (at == std::string_view::npos) return hit;
+  for (const char c : reason.substr(at + kSet.size())) {
+    if (c < '0' || c > '9' || hit.limit > 1'000'000) break;
+    hit.limit = hit.limit * 10 + (c - '0');
+  }
+  return hit;
+}
+
 }  // namespace monograph::diagnose

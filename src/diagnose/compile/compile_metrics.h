@@ -17,4 +17,13 @@ Compilation parse_compile_metrics(const JsonFields& fields, const std::string& r
 // of the user's code.
 void parse_python_error(std::string_view traceback, Compilation& failed);
 
+// Whether the exception means that PyTorch went on without compiling the function.
+bool is_unsupported(std::string_view fail_type);
+
+// Whether it did so because the function recompiled too often.
+bool is_limit(const Compilation& compilation);
+
+// "Dynamo recompile limit exceeded ... (currently set to 8) ... Limit type: recompile_limit"
+LimitHit parse_limit_failure(std::string_view reason);
+
 }  // namespace monograph::diagnose

@@ -11,6 +11,7 @@
 
 #include "diagnose/compile/compile_log.h"
 #include "diagnose/compile/compile_metrics.h"
+#include "diagnose/compile/generated_code.h"
 #include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/json_fields.h"
 #include "diagnose/compile/recompile.h"
@@ -56,32 +57,6 @@ const KeyKind* kind_of(std::string_view json) {
     if (one.key == key) return &one;
   }
   return nullptr;
-}
-
-// Counts kernels and calls of library kernels in the code that Inductor wrote.
-std::int64_t count_launches(std::string_view code) {
-  std::int64_t launches = 0;
-  const std::size_t call = code.find("def call(");
-  if (call == std::string_view::npos) return 0;
-  code.remove_prefix(call);
-  while (!code.empty()) {
-    const std::size_t end = std::min(code.find('\n'), code.size());
-    std::string_view line = code.substr(0, end);
-    code.remove_prefix(std::min(code.size(), end + 1));
-    const std::size_t begin = line.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) continue;
-    line.remove_prefix(begin);
-    if (line.starts_with("def ") && !line.starts_with("def call(") &&
-        !line.starts_with("def partition")) {
-      if (line.starts_with("def benchmark") || line.starts_with("def get_args")) break;
-      continue;
-    }
-    const bool launch = (line.starts_with("triton_") && line.find(".run(") != line.npos) ||
-                        line.starts_with("cpp_fused") || line.starts_with("extern_kernels.") ||
-                        line.find(" = torch.ops.") != line.npos || line.starts_with("torch.ops.");
-    if (launch) ++launches;
-  }
-  return launches;
 }
 
 class TraceReader {
@@ -175,10 +150,7 @@ class TraceReader {
   }
 
   // What the compile id of this record stands for by now.
-  CompiledFunction function() const {
-    const auto found = functions_.find(compile_id_);
-    return found == functions_.end() ? CompiledFunction() : found->second;
-  }
+  CompiledFunction function() const { return function_of(compile_id_); }
 
   // Graphs that newer versions log as artifacts.
   bool is_graph_artifact() {
@@ -250,11 +222,39 @@ class TraceReader {
       running_.erase(found);
     }
     if (compilation.function.name.empty()) compilation.function = function();
+    if (is_unsupported(compilation.fail_type)) {
+      take_unsupported(std::move(compilation), envelope_.string(root + "/recompile_reason"));
+      return;
+    }
     const std::string version = envelope_.string(root + "/pytorch_version");
     if (!version.empty()) builder_.facts().versions["pytorch"] = version;
     const std::string cuda = envelope_.string(root + "/cuda_version");
     if (!cuda.empty()) builder_.facts().versions["cuda"] = cuda;
     builder_.facts().compilations.push_back(std::move(compilation));
+  }
+
+  // No failure but a fallback: a function at its recompile limit, or one that a graph break leaves
+  // uncompiled.
+  void take_unsupported(Compilation compilation, const std::string& recompile_reason) {
+    if (is_limit(compilation)) {
+      LimitHit hit = parse_limit_failure(compilation.fail_reason);
+      hit.rank = rank_;
+      hit.compile_id = compile_id_;
+      hit.last_reason = recompile_reason.substr(0, recompile_reason.find('\n'));
+      hit.function = function_of(parse_failure(hit.last_reason).entry);
+      hit.evidence = fmt::format("{}: {}", line_number_, compilation.fail_reason.substr(0, 200));
+      builder_.add(std::move(hit));
+      return;
+    }
+    skipped_.push_back(compilation);
+    compilation.fail_type.clear();
+    compilation.fail_reason.clear();
+    builder_.facts().compilations.push_back(std::move(compilation));
+  }
+
+  CompiledFunction function_of(const std::string& compile_id) const {
+    const auto found = functions_.find(std::string(without_attempt(compile_id)));
+    return found == functions_.end() ? CompiledFunction() : found->second;
   }
 
   std::string_view kind_key() const {
@@ -289,24 +289,6 @@ class TraceReader {
     } else if (kind_ == Kind::kArtifact) {
       use_artifact();
     }
-  }
-
-  // Calls in a graph that compute: neither views nor the unpacking of results.
-  static std::int64_t count_nodes(std::string_view graph) {
-    std::int64_t nodes = 0;
-    for (std::size_t at = graph.find(" = torch.ops."); at != std::string_view::npos;
-         at = graph.find(" = torch.ops.", at + 1)) {
-      const std::string_view op = graph.substr(at + 13, 40);
-      bool is_view = false;
-      for (const std::string_view view :
-           {"aten.view.", "aten.permute.", "aten.reshape.", "aten.expand.", "aten.unsqueeze.",
-            "aten.squeeze.", "aten.slice.", "aten.select.", "aten.t.", "aten.transpose.",
-            "aten.alias.", "aten.detach.", "aten.as_strided."}) {
-        is_view = is_view || op.starts_with(view);
-      }
-      if (!is_view) ++nodes;
-    }
-    return nodes;
   }
 
   void use_artifact() {
@@ -358,7 +340,12 @@ class TraceReader {
     for (const std::string& reason : reasons) {
       result.failures.push_back(parse_failure(reason.substr(0, reason.find("\nUser stack"))));
     }
-    // The function comes with the next dynamo_start of this compile id.
+    if (!result.failures.empty()) result.function = function_of(result.failures.front().entry);
+    if (!result.function.name.empty()) {
+      builder_.add(std::move(result));
+      return;
+    }
+    // The log begins late: the function comes with the next dynamo_start of this compile id.
     waiting_.emplace(compile_id_, std::move(result));
   }
 
@@ -370,7 +357,7 @@ class TraceReader {
     const auto found = running_.find(compile_id_);
     if (found != running_.end()) failed.function = found->second.function;
     parse_python_error(payload_, failed);
-    failures_[compile_id_] = failed;
+    if (!is_unsupported(failed.fail_type)) failures_[compile_id_] = failed;
   }
 
   void read_cache_event() {
@@ -410,6 +397,7 @@ class TraceReader {
       if (found != running_.end()) recompile.function = found->second.function;
       builder_.add(std::move(recompile));
     }
+    for (const Compilation& skipped : skipped_) add_skipped(skipped);
     // Compile metrics tell of failures as well, more shortly.
     for (auto& [id, failed] : failures_) {
       bool known = false;
@@ -426,12 +414,34 @@ class TraceReader {
     }
   }
 
+  // Newer versions log the break as well; older ones only that compiling ended there.
+  void add_skipped(const Compilation& skipped) {
+    GraphBreak result = parse_graph_break("Graph break in user code at :\nGraph Break Reason: " +
+                                          skipped.fail_reason);
+    const bool has_frame = skipped.fail_frame.line > 0;
+    result.file = has_frame ? skipped.fail_frame.file : skipped.function.file;
+    result.line = has_frame ? skipped.fail_frame.line : skipped.function.line;
+    result.rank = skipped.rank;
+    result.compile_id = skipped.compile_id;
+    result.skips_function = true;
+    result.evidence = fmt::format("compiling {} [{}] ended with {}", skipped.function.name,
+                                  skipped.compile_id, skipped.fail_type);
+    for (GraphBreak& known : builder_.facts().breaks) {
+      if (known.rank != result.rank || known.reason != result.reason) continue;
+      if (has_frame && (known.file != result.file || known.line != result.line)) continue;
+      known.skips_function = true;
+      return;
+    }
+    builder_.add(std::move(result));
+  }
+
   CompileLogBuilder builder_;
   JsonFields envelope_;
   JsonFields payload_fields_;
   std::unordered_map<std::int64_t, std::string> strings_;
   std::map<std::string, Compilation> running_;         // by compile id: begun, not ended
   std::map<std::string, CompiledFunction> functions_;  // by compile id, the last begun
+  std::vector<Compilation> skipped_;                   // functions left uncompiled
   std::map<std::string, Compilation> failures_;        // by compile id
   std::multimap<std::string, Recompile> waiting_;      // by compile id, for their function
   std::map<std::string, std::int64_t> nodes_;          // of the last post-grad graph
