@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_packages.sh
-scripts/build.sh
+scripts/build.sh monograph
 [ -s build/text.txt ] || scripts/make_text.sh build/text.txt
 build/bin/monograph train gpt-nano --data build/text.txt "$@"
