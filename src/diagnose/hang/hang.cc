@@ -96,10 +96,12 @@ class Judge {
                                                           awaited->sequence));
     if (awaited != nullptr) hang_.place = frame_of(*awaited);
     bool ended = first->text.starts_with("killed") || first->text.starts_with("crashed");
-    hang_.reason = !unreachable ? "desync: the other ranks waited in it until the time limit"
-                   : ended      ? "the process ended first, and the other ranks failed or waited because of it; the kernel "
-                                  "kills for lack of memory (dmesg: oom-kill), a scheduler for exceeding a limit"
-                                : "the process is stopped, dead or cut off from the network";
+    hang_.reason =
+        !unreachable ? "desync: the other ranks waited in it until the time limit"
+        : ended ? "the process ended first, and the other ranks failed or waited because of it; "
+                  "the kernel "
+                  "kills for lack of memory (dmesg: oom-kill), a scheduler for exceeding a limit"
+                : "the process is stopped, dead or cut off from the network";
     hang_.advice = fmt::format(
         "look at what {} did then: log, stack (py-spy dump), dmesg and the machine's "
         "health; if it "

@@ -13,13 +13,39 @@ namespace monograph::ir {
 
 // Scalar functions; each is a pointwise op of the same name.
 enum class ScalarOp : uint8_t {
-  kAbs, kAdd, kConvert, kCos, kDiv, kEq, kErf, kExp, kGe, kGt, kLe, kLog, kLogicalAnd, kLogicalNot,
-  kLogicalOr, kLt, kMaximum, kMinimum, kMul, kNe, kNeg, kPow, kReciprocal, kRsqrt, kSin, kSqrt,
-  kSub, kTanh, kWhere
+  kAbs,
+  kAdd,
+  kConvert,
+  kCos,
+  kDiv,
+  kEq,
+  kErf,
+  kExp,
+  kGe,
+  kGt,
+  kLe,
+  kLog,
+  kLogicalAnd,
+  kLogicalNot,
+  kLogicalOr,
+  kLt,
+  kMaximum,
+  kMinimum,
+  kMul,
+  kNe,
+  kNeg,
+  kPow,
+  kReciprocal,
+  kRsqrt,
+  kSin,
+  kSqrt,
+  kSub,
+  kTanh,
+  kWhere
 };
-std::string_view scalar_op_name(ScalarOp op);           // "add"
+std::string_view scalar_op_name(ScalarOp op);              // "add"
 bool find_scalar_op(std::string_view name, ScalarOp* op);  // false when `name` is no scalar op
-bool is_transcendental(ScalarOp op);                    // worth keeping rather than doing again
+bool is_transcendental(ScalarOp op);                       // worth keeping rather than doing again
 
 // What a value is while it is in a register: bf16 and f16 are float32, integers are int64.
 enum class RegisterType : uint8_t { kF32, kF64, kI64, kBool };
@@ -28,8 +54,9 @@ RegisterType register_type(DType dtype);
 // Where a value lives: once per launch, once per row, or once per element of a row.
 enum class Domain : uint8_t { kScalar, kRow, kElement };
 
-// A place in memory: buffer[offset + sum_d row_strides[d] * r_d + inner_stride * j + index * index_stride],
-// in elements. `index` is an instruction of scalar or row domain (an embedding's id), or -1.
+// A place in memory: buffer[offset + sum_d row_strides[d] * r_d + inner_stride * j + index *
+// index_stride], in elements. `index` is an instruction of scalar or row domain (an embedding's
+// id), or -1.
 struct Access {
   int buffer = -1;
   int64_t offset = 0;
@@ -46,10 +73,12 @@ enum class InstructionKind : uint8_t {
   kPhilox,      // operands: seed, step; access as in kIndex gives the element number; `stream`
   kApply,       // op(operands)
   kReduce,      // row reduction of an element value by `reduction`; the result has row domain
-  kSegmentSum,  // operands: begin, end (row domain); sums rows values[order[s]] for s in [begin, end):
-                // access: values (access.index_stride = elements a row); order: `order_buffer`
+  kSegmentSum,  // operands: begin, end (row domain); sums rows values[order[s]] for s in [begin,
+                // end): access: values (access.index_stride = elements a row); order:
+                // `order_buffer`
   kStore,       // operand 0 to access
-  kAccumulate,  // operand 0 over all rows (and over the inner axis too unless `keeps_inner`) to access
+  kAccumulate,  // operand 0 over all rows (and over the inner axis too unless `keeps_inner`) to
+                // access
 };
 enum class Reduction : uint8_t { kSum, kMax };
 
@@ -65,9 +94,10 @@ struct Instruction {
   int64_t stream = 0;
   int order_buffer = -1;
   bool keeps_inner = false;
-  // Row-domain values and sinks (reduce, store, accumulate of elements): the sweep over the inner axis
-  // in which, or (row domain) before which, they are computed. Sweep k+1 may use the reductions of
-  // sweeps 0..k. Element values are computed again in each sweep that needs them, unless `keep`.
+  // Row-domain values and sinks (reduce, store, accumulate of elements): the sweep over the inner
+  // axis in which, or (row domain) before which, they are computed. Sweep k+1 may use the
+  // reductions of sweeps 0..k. Element values are computed again in each sweep that needs them,
+  // unless `keep`.
   int sweep = 0;
   // Element values: computed in the sweep `sweep`, held in a row buffer for later sweeps.
   bool keep = false;
@@ -79,8 +109,8 @@ struct LoopBuffer {
   int64_t num_elements = 0;  // kWorkspace: how many are needed
 };
 
-// rows x inner, split into a fixed number of blocks whatever the number of threads, so that the sums
-// of kAccumulate are added in one order. A block is a range of rows, or of the inner axis.
+// rows x inner, split into a fixed number of blocks whatever the number of threads, so that the
+// sums of kAccumulate are added in one order. A block is a range of rows, or of the inner axis.
 struct Loop {
   enum class Split : uint8_t { kRows, kInner };
 
@@ -92,7 +122,8 @@ struct Loop {
   std::vector<Instruction> instructions;
   int num_sweeps = 1;
   // Accumulations across blocks write num_blocks partial results here, then add them in order:
-  // accumulation i starts at partial_offsets[i] (elements, in order of kAccumulate). -1: none needed.
+  // accumulation i starts at partial_offsets[i] (elements, in order of kAccumulate). -1: none
+  // needed.
   int partials_buffer = -1;
   std::vector<int64_t> partial_offsets;
 

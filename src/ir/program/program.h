@@ -10,7 +10,15 @@
 // When things happen and where bytes live. A Program holds no rank, device index, path or time.
 namespace monograph::ir {
 
-enum class Segment : uint8_t { kInput, kWeights, kMoments, kBuffers, kGradients, kOutput, kScratch };
+enum class Segment : uint8_t {
+  kInput,
+  kWeights,
+  kMoments,
+  kBuffers,
+  kGradients,
+  kOutput,
+  kScratch
+};
 inline constexpr int kNumSegments = 7;
 std::string_view segment_name(Segment segment);
 
@@ -26,8 +34,9 @@ struct KernelStep {
   std::vector<Address> arguments;
 };
 
-// c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows): f32, f64, or bf16 operands with a bf16 or
-// f32 result (accumulated in f32); row-major with leading dimensions; for every index of `batch`, with element strides per batch axis.
+// c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows): f32, f64, or bf16 operands with a bf16
+// or f32 result (accumulated in f32); row-major with leading dimensions; for every index of
+// `batch`, with element strides per batch axis.
 struct GemmStep {
   DType dtype = DType::kF32;         // of a and b
   DType result_dtype = DType::kF32;  // of c
@@ -41,8 +50,8 @@ struct GemmStep {
   Address bias;
 };
 
-// Stable counting sort: order = positions sorted by id; offsets[v] .. offsets[v+1] are those with id v.
-// UserError at run time for an id outside 0..num_ids-1.
+// Stable counting sort: order = positions sorted by id; offsets[v] .. offsets[v+1] are those with
+// id v. UserError at run time for an id outside 0..num_ids-1.
 struct SortIdsStep {
   DType ids_dtype = DType::kI64;
   int64_t num_positions = 0, num_ids = 0;
@@ -51,9 +60,9 @@ struct SortIdsStep {
 
 struct Step {
   std::variant<KernelStep, GemmStep, SortIdsStep> work;
-  std::string name;         // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
+  std::string name;  // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
   Phase phase = Phase::kForward;
-  int num_nodes = 1;        // graph nodes done by this step
+  int num_nodes = 1;  // graph nodes done by this step
   double flops = 0;
   int64_t bytes_moved = 0;  // by this step as written
   int64_t bytes_least = 0;  // each distinct element of each operand and result once
