@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -22,11 +23,12 @@ TEST(EventLog, WritesOneEscapedLineAnEventFromItsLevelOn) {
     log.write(EventLevel::kInfo, "step", {{"step", int64_t{3}}, {"loss", 0.5}, {"note", "a\"b\n"}});
   }
   std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_THAT(text.str(), HasSubstr(R"("level":"info","event":"step","step":3,"loss":0.5,)"
-                                    R"("note":"a\"b\u000a"})"));
-  EXPECT_EQ(std::count(text.str().begin(), text.str().end(), '\n'), 1);
+  std::stringstream stream;
+  stream << file.rdbuf();
+  const std::string text = stream.str();
+  EXPECT_THAT(text, HasSubstr(R"("level":"info","event":"step","step":3,"loss":0.5,)"
+                              R"("note":"a\"b\u000a"})"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
 TEST(EventLog, IsOffByDefault) {
