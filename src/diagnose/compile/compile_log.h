@@ -163,6 +163,8 @@ struct CompileFacts : Facts {
   std::vector<CollectiveSchedule> schedules;
   std::vector<ExecutionOrder> execution_orders;
   std::map<std::string, std::string> versions;  // "pytorch" -> "2.11.0+cu130"
+  std::map<std::string, std::string>
+      settings;  // "inductor_config" -> JSON, of the first compilation
   std::int64_t num_records = 0;
   std::int64_t num_torn = 0;             // lines or records that could not be understood
   std::int64_t num_graphs_left_out = 0;  // too many to keep for comparison

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "diagnose/compile/rank_schedules.h"
+#include "diagnose/compile/rank_settings.h"
 #include "diagnose/compile/torch_prefix.h"
 
 namespace monograph::diagnose {
@@ -318,6 +319,7 @@ void conclude_ranks(const CompileJob& job, Report& report) {
     if (!told.contains(function_key(graphs.function))) compare_function(graphs, job, told, report);
   }
   compare_sets(job, report);
+  compare_settings(job, report);
   const bool graphs_agree = told.empty();
   compare_schedules(job, graphs_agree, report);
   compare_execution(job, all, report);

@@ -226,11 +226,21 @@ class TraceReader {
       take_unsupported(std::move(compilation), envelope_.string(root + "/recompile_reason"));
       return;
     }
-    const std::string version = envelope_.string(root + "/pytorch_version");
-    if (!version.empty()) builder_.facts().versions["pytorch"] = version;
-    const std::string cuda = envelope_.string(root + "/cuda_version");
-    if (!cuda.empty()) builder_.facts().versions["cuda"] = cuda;
+    read_settings(root);
     builder_.facts().compilations.push_back(std::move(compilation));
+  }
+
+  void read_settings(const std::string& root) {
+    CompileFacts& facts = builder_.facts();
+    for (const char* name : {"pytorch", "cuda", "triton", "python"}) {
+      std::string version = envelope_.string(root + "/" + name + "_version");
+      if (!version.empty()) facts.versions.try_emplace(name, std::move(version));
+    }
+    for (const char* name : {"dynamo_config", "inductor_config", "compiler_config"}) {
+      if (facts.settings.contains(name)) continue;
+      std::string json = envelope_.string(root + "/" + name);
+      if (!json.empty()) facts.settings.emplace(name, std::move(json));
+    }
   }
 
   // No failure but a fallback: a function at its recompile limit, or one that a graph break leaves
