@@ -41,7 +41,9 @@ int64_t glog_time(std::string_view text) {
   std::optional<int64_t> hour = leading_integer(clock);
   std::optional<int64_t> minute = leading_integer(clock.substr(3));
   std::optional<int64_t> second = leading_integer(clock.substr(6));
-  if (!hour || !minute || !second) return 0;
+  if (!hour || !minute || !second || *date < 101 || *date > 1231) return 0;
+  if (*hour < 0 || *hour > 23 || *minute < 0 || *minute > 59 || *second < 0 || *second > 60)
+    return 0;
   int64_t fraction = 0;
   int64_t scale = 100'000'000;
   for (size_t i = 9; i < clock.size() && clock[8] == '.' && scale > 0; ++i, scale /= 10) {

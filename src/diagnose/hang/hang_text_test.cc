@@ -179,6 +179,14 @@ TEST(HangText, HealthyTextHasNoHang) {
   EXPECT_EQ(answer(text).kind, Hang::Kind::kNone);
 }
 
+TEST(HangText, ADamagedTimeStampIsNoTime) {
+  Hang hang = answer(
+      "[rank0]:[I91689999999 99:99:99.1 ProcessGroupWrapper.cpp:586] [Rank 0] Running collective: "
+      "CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[1024], "
+      "TensorDtypes=Float, x)\n");
+  EXPECT_EQ(hang.kind, Hang::Kind::kNone);
+}
+
 TEST(HangText, DesyncReportNamesTheLaggingRank) {
   std::string text =
       "[rank0]:[E1016 03:31:38.1 ProcessGroupNCCL.cpp:1709] \n"

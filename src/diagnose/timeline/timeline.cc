@@ -49,6 +49,7 @@ Timeline TimelineBuilder::finish() {
     Span& span = timeline.spans[i];
     auto launch = launches_.find(correlations_[i]);
     if (correlations_[i] != 0 && launch != launches_.end()) span.launch_ns = launch->second;
+    if (span.launch_ns < 0 && !launches_.empty()) continue;
     int64_t when = span.launch_ns >= 0 ? span.launch_ns : span.start_ns;
     auto after = std::upper_bound(steps.begin(), steps.end(), when,
                                   [](int64_t at, const Step& step) { return at < step.start_ns; });

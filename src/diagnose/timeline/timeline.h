@@ -81,8 +81,9 @@ class TimelineBuilder {
   void add_launch(int64_t correlation, int64_t start_ns);
   void add_step(std::string_view name, int64_t start_ns, int64_t end_ns);
 
-  // Sorts, finds each span's launch and step. A span belongs to the step in which it was launched,
-  // or, with no launch recorded, in which it began.
+  // Sorts, finds each span's launch and step. A span belongs to the step in which it was launched;
+  // in a trace without launches, to that in which it began. What was launched before the trace
+  // began belongs to none.
   Timeline finish();
 
  private:

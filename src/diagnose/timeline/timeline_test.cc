@@ -10,6 +10,7 @@
 #include "diagnose/timeline/copies.h"
 #include "diagnose/timeline/intervals.h"
 #include "diagnose/timeline/kineto.h"
+#include "diagnose/timeline/late_calls.h"
 #include "diagnose/timeline/overlap.h"
 #include "diagnose/timeline/trace_findings.h"
 
@@ -190,6 +191,39 @@ TEST(Drift, EachReasonIsTold) {
     if (drift.op != "all_reduce") continue;
     EXPECT_EQ(drift.calls_by_reason[static_cast<size_t>(LateReason::kStream)], 1);
   }
+}
+
+// Five steps of a kernel and an all-reduce; in the fourth something is changed.
+Timeline steps_with(int64_t host, int64_t kernel, int64_t duration) {
+  Maker maker;
+  for (int step = 0; step < 5; ++step) {
+    bool odd = step == 3;
+    int64_t base = 10'000 * step;
+    maker.step(("ProfilerStep#" + std::to_string(step)).c_str(), base, base + 9'000);
+    int64_t kernel_end = base + 1'000 + (odd ? kernel : 0);
+    maker.kernel(base, kernel_end, base, "gemm");
+    int64_t launch = base + 900 + (odd ? host : 0);
+    int64_t start = std::max(kernel_end, launch) + 5;
+    maker.collective(start, start + 2'000 + (odd ? duration : 0), launch, info("all_reduce", 64));
+  }
+  return maker.make();
+}
+
+TEST(LateCalls, TheReasonIsTheOneThatChanged) {
+  EXPECT_THAT(late_calls(steps_with(0, 0, 0)), IsEmpty());
+  std::vector<LateCall> host = late_calls(steps_with(3'000, 0, 0));
+  ASSERT_EQ(host.size(), 1u);
+  EXPECT_EQ(host[0].why, LateCall::Why::kHost);
+  EXPECT_EQ(host[0].step, "ProfilerStep#3");
+  EXPECT_EQ(host[0].late_ns, 2'900 * kUs);
+  std::vector<LateCall> kernel = late_calls(steps_with(0, 3'000, 0));
+  ASSERT_EQ(kernel.size(), 1u);
+  EXPECT_EQ(kernel[0].why, LateCall::Why::kKernel);
+  EXPECT_EQ(kernel[0].kernel, "gemm");
+  std::vector<LateCall> peers = late_calls(steps_with(0, 0, 3'000));
+  ASSERT_EQ(peers.size(), 1u);
+  EXPECT_EQ(peers[0].why, LateCall::Why::kPeers);
+  EXPECT_EQ(peers[0].late_ns, 3'000 * kUs);
 }
 
 TEST(Useless, EmptyLonelyAndRepeatedCollectivesAreFound) {

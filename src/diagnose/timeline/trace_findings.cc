@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "diagnose/timeline/copies.h"
+#include "diagnose/timeline/late_calls.h"
 #include "diagnose/timeline/overlap.h"
 
 namespace monograph::diagnose {
@@ -36,6 +37,7 @@ class TraceFinder {
   std::vector<Finding> run() {
     exposed();
     idle();
+    late();
     useless();
     pageable();
     tiny_reads();
@@ -150,6 +152,60 @@ class TraceFinder {
     return fmt::format("idle {}: host wait {}, kernel wait {}, other {}; {} gaps",
                        ms(idle.total_ns()), ms(idle.host_wait_ns), ms(idle.kernel_wait_ns),
                        ms(idle.other_ns), idle.num_gaps);
+  }
+
+  void late() {
+    std::vector<LateCall> calls = late_calls(timeline_);
+    if (calls.empty()) return;
+    const LateCall& worst = calls.front();
+    Finding& finding =
+        add("late_collective", worst.late_ns,
+            fmt::format("{} of {} elements in {} {} {} than in the other steps", worst.op,
+                        worst.num_elements, worst.step,
+                        worst.why == LateCall::Why::kPeers ? "takes" : "begins",
+                        worst.why == LateCall::Why::kPeers ? ms(worst.late_ns) + " longer"
+                                                           : ms(worst.late_ns) + " later"),
+            why_late(worst), advice_for_late(worst.why));
+    finding.count = static_cast<int64_t>(calls.size());
+    finding.where.frame = worst.step;
+    finding.where.collective = worst.op + (worst.group.empty() ? "" : " of group " + worst.group);
+    for (const LateCall& call : calls) {
+      if (finding.evidence.size() == 8) break;
+      finding.evidence.push_back(fmt::format("{}: {} of {} elements, {} late: {}", call.step,
+                                             call.op, call.num_elements, ms(call.late_ns),
+                                             why_late(call)));
+    }
+  }
+
+  static std::string why_late(const LateCall& call) {
+    switch (call.why) {
+      case LateCall::Why::kHost:
+        return fmt::format("the host launched it {} later", ms(call.cause_ns));
+      case LateCall::Why::kKernel:
+        return fmt::format("the kernels before it took {} longer, most of all {}",
+                           ms(call.cause_ns), call.kernel.substr(0, 80));
+      case LateCall::Why::kStream:
+        return fmt::format("the collective before it on its stream took {} longer",
+                           ms(call.cause_ns));
+      case LateCall::Why::kPeers:
+        return "it began on time: other ranks came late to it, or the link was slow";
+      case LateCall::Why::kOther:
+        return "the trace does not show why";
+    }
+    return "";
+  }
+
+  static std::string advice_for_late(LateCall::Why why) {
+    switch (why) {
+      case LateCall::Why::kHost:
+        return "look at what the host did in this step: data loading, logging, a checkpoint, "
+               "garbage collection, a recompile";
+      case LateCall::Why::kKernel:
+        return "look at the input of this step (longer sequences, more tokens for an expert) and "
+               "at the GPU's clocks";
+      default:
+        return "give the traces of all ranks, to see which one came late in this step";
+    }
   }
 
   void useless() {
