@@ -5,6 +5,7 @@
 #include "passes/fuse/legalize_reductions.h"
 #include "passes/fuse/scale_before_sum.h"
 #include "passes/fuse/select_gathers.h"
+#include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
 #include "passes/simplify/eliminate_dead_nodes.h"
@@ -39,6 +40,7 @@ constexpr PipelineStep kPipeline[] = {
      "fold_bias leaves products; kernels take no node without users", true},
     {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
     {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
+    {"schedule", passes::schedule, "the nodes are the steps of the Program now"},
 };
 
 }  // namespace
