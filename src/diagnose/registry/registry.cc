@@ -1,6 +1,7 @@
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/torch_logs.h"
 #include "diagnose/compile/torch_trace.h"
+#include "diagnose/events/event_log.h"
 #include "diagnose/hang/hang_report.h"
 #include "diagnose/nccl/nccl_report.h"
 #include "diagnose/reader.h"
@@ -18,6 +19,7 @@ std::span<const Reader> readers() {
       {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
       {"NCCL RAS report", accepts_ras, read_ras_file},
       {"TORCH_TRACE log", accepts_torch_trace, read_torch_trace},
+      {"Monograph event log", accepts_event_log, read_event_log},
       {"text log", looks_like_text, read_text_log},  // last: takes any text
   };
   return kReaders;
@@ -35,10 +37,8 @@ std::span<const LineReaderEntry> line_readers() {
 
 std::span<const Conclusion> conclusions() {
   static const std::vector<Conclusion> kConclusions = {
-      {"hangs", conclude_hangs},
-      {"compiler", conclude_compile},
-      {"NCCL", conclude_nccl},
-      {"traces", conclude_traces},
+      {"hangs", conclude_hangs}, {"compiler", conclude_compile}, {"events", conclude_events},
+      {"NCCL", conclude_nccl},   {"traces", conclude_traces},
   };
   return kConclusions;
 }
