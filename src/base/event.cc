@@ -1,10 +1,13 @@
 #include "base/event.h"
 
+#include <fmt/ranges.h>
+
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "base/error.h"
 
@@ -12,6 +15,21 @@ namespace monograph {
 namespace {
 
 constexpr std::array<std::string_view, 4> kLevels = {"trace", "debug", "info", "off"};
+constexpr std::array<std::string_view, kNumEventCategories> kCategories = {"graph", "compile",
+                                                                           "run"};
+
+template <size_t N>
+size_t index_of(const std::array<std::string_view, N>& names, std::string_view name,
+                std::string_view what) {
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return i;
+  }
+  throw_user_error("event {} '{}': use one of {}", what, name, fmt::join(names, ", "));
+}
+
+EventLevel parse_level(std::string_view name) {
+  return static_cast<EventLevel>(index_of(kLevels, name, "level"));
+}
 
 std::string quoted(std::string_view text) {
   std::string result = "\"";
@@ -37,27 +55,45 @@ std::string value_text(const std::variant<int64_t, double, std::string_view>& va
 
 }  // namespace
 
-EventLevel parse_event_level(std::string_view name) {
-  for (size_t i = 0; i < kLevels.size(); ++i) {
-    if (kLevels[i] == name) return static_cast<EventLevel>(i);
+EventLevels parse_event_levels(std::string_view text) {
+  EventLevels levels;
+  levels.fill(EventLevel::kInfo);
+  // Levels for all first, wherever they stand.
+  for (const bool is_for_all : {true, false}) {
+    for (std::string_view rest = text; !rest.empty();) {
+      const size_t comma = rest.find(',');
+      const std::string_view part = rest.substr(0, comma);
+      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+      const size_t equals = part.find('=');
+      if ((equals == std::string_view::npos) != is_for_all) continue;
+      if (is_for_all) {
+        levels.fill(parse_level(part));
+      } else {
+        levels[index_of(kCategories, part.substr(0, equals), "category")] =
+            parse_level(part.substr(equals + 1));
+      }
+    }
   }
-  throw_user_error("event level '{}': use trace, debug, info or off", name);
+  return levels;
 }
 
-EventLog::EventLog(const std::string& path, EventLevel level)
-    : path_(path), file_(std::fopen(path.c_str(), "a")), level_(level) {
+EventLog::EventLog(const std::string& path, const EventLevels& levels, int64_t rank)
+    : path_(path), file_(std::fopen(path.c_str(), "a")), levels_(levels) {
   if (!file_) {
     throw_user_error("cannot write events to '{}': {}", path, std::strerror(errno));
   }
+  std::random_device random;
+  origin_ = fmt::format(R"("rank":{},"trace_id":"{:08x}{:08x}")", rank, random(), random());
 }
 
-void EventLog::write(EventLevel level, std::string_view event,
+void EventLog::write(EventLevel level, EventCategory category, std::string_view event,
                      std::initializer_list<EventField> fields) {
-  if (!is_on(level)) return;
+  if (!is_on(level, category)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  std::string line = fmt::format(R"({{"time_ns":{},"level":"{}","event":{})",
+  std::string line = fmt::format(R"({{"time_ns":{},{},"level":"{}","category":"{}","event":{})",
                                  std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
-                                 kLevels[static_cast<size_t>(level)], quoted(event));
+                                 origin_, kLevels[static_cast<size_t>(level)],
+                                 kCategories[static_cast<size_t>(category)], quoted(event));
   for (const EventField& field : fields) {
     line += fmt::format(",{}:{}", quoted(field.name), value_text(field.value));
   }

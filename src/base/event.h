@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
@@ -12,24 +13,36 @@ namespace monograph {
 
 // Levels as TORCH_LOGS has them: trace (graph building), debug (hashes), info (steps, recompiles).
 enum class EventLevel : uint8_t { kTrace, kDebug, kInfo, kOff };
-EventLevel parse_event_level(std::string_view name);  // UserError names the valid ones
+enum class EventCategory : uint8_t { kGraph, kCompile, kRun };
+inline constexpr int kNumEventCategories = 3;
+
+// The least level that is written, by category.
+using EventLevels = std::array<EventLevel, kNumEventCategories>;
+// The one switch: a level for all, and levels for some: "info", "off,compile=debug",
+// "graph=trace". A category that is not named has the level for all, or info. UserError names what
+// is valid.
+EventLevels parse_event_levels(std::string_view text);
 
 struct EventField {
   std::string_view name;
   std::variant<int64_t, double, std::string_view> value;
 };
 
-// Structured events, one JSON object a line: {"time_ns": ..., "level": "info", "event": "step",
-// ...}. A log that is off costs one comparison an event.
+// Structured events, one JSON object a line (docs/events.md): {"time_ns": ..., "rank": 0,
+// "trace_id": "...", "level": "info", "category": "run", "event": "step", ...}. A log that is off
+// costs one comparison an event.
 class EventLog {
  public:
   EventLog() = default;  // off
   // Appends to the file. UserError when it cannot be opened.
-  EventLog(const std::string& path, EventLevel level);
+  EventLog(const std::string& path, const EventLevels& levels, int64_t rank = 0);
 
-  bool is_on(EventLevel level) const { return level >= level_ && level_ != EventLevel::kOff; }
+  bool is_on(EventLevel level, EventCategory category) const {
+    return file_ != nullptr && level >= levels_[static_cast<size_t>(category)];
+  }
   // UserError when the line cannot be written (full disk).
-  void write(EventLevel level, std::string_view event, std::initializer_list<EventField> fields);
+  void write(EventLevel level, EventCategory category, std::string_view event,
+             std::initializer_list<EventField> fields);
 
  private:
   struct Close {
@@ -37,7 +50,8 @@ class EventLog {
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
-  EventLevel level_ = EventLevel::kOff;
+  EventLevels levels_ = {EventLevel::kOff, EventLevel::kOff, EventLevel::kOff};
+  std::string origin_;  // the fields that are the same in every line
 };
 
 }  // namespace monograph

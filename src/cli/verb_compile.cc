@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include "base/error.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
@@ -63,22 +61,16 @@ int run_compile(std::span<const std::string> args) {
     optimizer.step(loss.backward());
     return loss;
   });
-  const auto start = std::chrono::steady_clock::now();
   const ir::Graph& traced = step.graph(model->input_types());
-  const std::chrono::duration<double, std::milli> trace_time =
-      std::chrono::steady_clock::now() - start;
   const session::Build* build = step.executable(model->input_types()).build();
+  const train::BuildReport report =
+      train::make_build_report(step.trace_record(model->input_types()), build);
   if (json) {
-    fmt::print("{}\n",
-               build == nullptr ? "{}" : train::to_json(train::make_build_report(*build), {}));
+    fmt::print("{}\n", train::to_json(report, {}));
     return 0;
   }
   show(what, traced, build);
-  fmt::print("{:<9} {:<66}{:>7.0f} ms\n", "trace",
-             fmt::format("1 graph, {} nodes, 0 breaks, hash {}", train::grouped(traced.num_nodes()),
-                         traced.hash().hex().substr(0, 12)),
-             trace_time.count());
-  if (build != nullptr) train::print(stdout, train::make_build_report(*build));
+  train::print(stdout, report);
   return 0;
 }
 

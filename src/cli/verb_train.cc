@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 
 #include "cli/model_options.h"
 #include "cli/verbs.h"
@@ -24,7 +25,8 @@ void on_interrupt(int) {
 
 int run_train(std::span<const std::string> args) {
   train::TrainConfig config;
-  std::string events_path, events_level = "info";
+  const char* const levels_given = std::getenv("MONOGRAPH_LOGS");
+  std::string events_path, event_levels = levels_given == nullptr ? "info" : levels_given;
   bool json = false;
   Arguments arguments("monograph train", "trains a language model on the bytes of a text");
   add_model_options(arguments, config.model);
@@ -43,13 +45,15 @@ int run_train(std::span<const std::string> args) {
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
   arguments.option("log-events", &events_path,
                    "append structured events (JSON lines) to this file");
-  arguments.option("log-level", &events_level, "of events", {"trace", "debug", "info", "off"});
+  arguments.option("log-level", &event_levels,
+                   "of events: trace, debug, info or off; also by category, "
+                   "\"off,compile=debug\"; default: $MONOGRAPH_LOGS");
   arguments.option("json", &json, "print the report as JSON and nothing else");
   add_compile_options(arguments, config.options);
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
   EventLog events =
-      events_path.empty() ? EventLog() : EventLog(events_path, parse_event_level(events_level));
+      events_path.empty() ? EventLog() : EventLog(events_path, parse_event_levels(event_levels));
   std::signal(SIGINT, on_interrupt);
   const train::TrainResult result = train::train(config, events, stdout, interrupted);
   if (json) {
@@ -57,7 +61,7 @@ int run_train(std::span<const std::string> args) {
         "{{\"steps\":{},\"training_loss\":{},\"validation_loss\":{},\"unigram_entropy\":{},"
         "\"report\":{}}}\n",
         result.num_steps, result.training_loss, result.validation_loss, result.unigram_entropy,
-        result.build ? train::to_json(*result.build, result.run) : "null");
+        train::to_json(result.build, result.run));
   }
   if (!result.is_interrupted) return 0;
   fmt::print(stderr, "interrupted after {} of {} steps\n", result.num_steps, config.num_steps);

@@ -60,6 +60,18 @@ ModelConfig filled(const ModelConfig& given) {
   throw_user_error("unknown model '{}': use one of {}", given.name, fmt::join(model_names(), ", "));
 }
 
+// A size that the model has not is refused, not ignored.
+void check_unused(const ModelConfig& given) {
+  const bool is_mlp = given.name == "mlp";
+  const auto refuse = [&](const char* option, bool is_given, const char* advice) {
+    if (is_given) throw_user_error("model {} takes no --{}: {}", given.name, option, advice);
+  };
+  refuse("heads", is_mlp && given.num_heads != ModelConfig::kPreset, "it has no attention");
+  refuse("dropout", is_mlp && given.dropout > 0, "it has none");
+  refuse("hidden", !is_mlp && given.hidden != ModelConfig::kPreset,
+         "its hidden layers are four times --embd wide");
+}
+
 void check_sizes(const ModelConfig& config) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"layers", config.num_layers}, {"heads", config.num_heads}, {"embd", config.embedding},
@@ -146,6 +158,7 @@ std::vector<ir::TensorType> LanguageModel::input_types() const {
 
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& given) {
   const ModelConfig config = filled(given);
+  check_unused(given);
   check_sizes(config);
   if (config.name == "mlp") return std::make_unique<MLPModel>(config);
   return std::make_unique<GPTModel>(config);

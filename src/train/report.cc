@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "analysis/traffic.h"
 
@@ -17,6 +18,13 @@ double ms(int64_t ns) {
 }
 double mb(int64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
+}
+
+double percentile_ms(std::span<const int64_t> ns, double share) {
+  std::vector<int64_t> sorted(ns.begin(), ns.end());
+  const auto place = static_cast<size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(place), sorted.end());
+  return ms(sorted[place]);
 }
 
 bool is_copy(const ir::Node& node) {
@@ -52,17 +60,22 @@ std::string grouped(int64_t number) {
   return digits;
 }
 
-BuildReport make_build_report(const session::Build& build) {
-  const compiler::Compilation& compilation = build.compilation;
+BuildReport make_build_report(const session::TraceRecord& record, const session::Build* build) {
   BuildReport report;
-  report.num_traced_nodes = compilation.num_traced_nodes;
+  report.graph_hash = record.hash.hex();
+  report.num_traced_nodes = record.num_nodes;
+  report.trace_ns = record.trace_ns;
+  report.verify_ns = record.verify_ns;
+  if (build == nullptr) return report;
+  report.is_compiled = true;
+  const compiler::Compilation& compilation = build->compilation;
   report.num_nodes = compilation.graph->num_nodes();
   report.num_passes = static_cast<int>(compilation.passes.size());
   for (const auto& pass : compilation.passes) report.passes_ns += pass.duration_ns;
   report.lower_ns = compilation.lower_ns;
-  report.codegen_ns = build.kernels.compile_ns;
+  report.codegen_ns = build->kernels.compile_ns;
   report.num_kernels = static_cast<int>(compilation.program.kernels.size());
-  report.num_cached_kernels = build.kernels.num_from_cache;
+  report.num_cached_kernels = build->kernels.num_from_cache;
   std::vector<bool> is_fused(compilation.program.kernels.size(), false);
   for (const ir::Step& step : compilation.program.steps) {
     const auto* kernel = std::get_if<ir::KernelStep>(&step.work);
@@ -94,6 +107,14 @@ void print(std::FILE* out, const BuildReport& r) {
     if (ns >= 0) fmt::print(out, "{:>7.0f} ms", ms(ns));
     fmt::print(out, "\n");
   };
+  line("trace",
+       fmt::format("1 graph, {} nodes, 0 breaks, hash {}", grouped(r.num_traced_nodes),
+                   r.graph_hash.substr(0, 12)),
+       r.trace_ns);
+  if (r.verify_ns > 0) {
+    line("verify", fmt::format("{} nodes valid", grouped(r.num_traced_nodes)), r.verify_ns);
+  }
+  if (!r.is_compiled) return;
   line("passes",
        fmt::format("{} passes, {} -> {} nodes", r.num_passes, grouped(r.num_traced_nodes),
                    grouped(r.num_nodes)),
@@ -119,13 +140,15 @@ void print(std::FILE* out, const BuildReport& r) {
 }
 
 RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
-                          int64_t num_steps, int64_t wall_ns, double copy_bytes_per_s) {
+                          std::span<const int64_t> step_ns, double copy_bytes_per_s) {
   RunReport report;
-  report.num_steps = num_steps;
+  report.num_steps = static_cast<int64_t>(step_ns.size());
   report.copy_bytes_per_s = copy_bytes_per_s;
-  if (num_steps == 0) return report;
-  const double steps = static_cast<double>(num_steps);
-  report.step_ms = ms(wall_ns) / steps;
+  if (step_ns.empty()) return report;
+  const auto steps = static_cast<double>(step_ns.size());
+  report.step_ms = ms(std::accumulate(step_ns.begin(), step_ns.end(), int64_t{0})) / steps;
+  report.p50_ms = percentile_ms(step_ns, 0.50);
+  report.p99_ms = percentile_ms(step_ns, 0.99);
   std::map<std::string, WorkRow> rows;
   const auto& program_steps = build.compilation.program.steps;
   for (size_t i = 0; i < program_steps.size() && i < times.size(); ++i) {
@@ -153,10 +176,10 @@ RunReport make_run_report(const session::Build& build, std::span<const runtime::
 void print(std::FILE* out, const RunReport& r) {
   if (r.num_steps == 0) return;
   fmt::print(out,
-             "\nstep {:.2f} ms over {} steps: library {:.2f}, generated {:.2f}, idle {:.2f}; copy "
-             "bandwidth {:.1f} GB/s\n",
-             r.step_ms, grouped(r.num_steps), r.library_ms, r.generated_ms, r.idle_ms,
-             r.copy_bytes_per_s / 1e9);
+             "\nstep {:.2f} ms over {} steps (p50 {:.2f}, p99 {:.2f}): library {:.2f}, generated "
+             "{:.2f}, communication 0, idle {:.2f}; copy bandwidth {:.1f} GB/s\n",
+             r.step_ms, grouped(r.num_steps), r.p50_ms, r.p99_ms, r.library_ms, r.generated_ms,
+             r.idle_ms, r.copy_bytes_per_s / 1e9);
   fmt::print(out, "{:>9} {:>6} {:>9} {:>9} {:>6} {:>8}  {}\n", "ms", "calls", "MB", "least MB",
              "copy", "GFLOP/s", "work");
   for (size_t i = 0; i < r.rows.size() && i < kMaxRows; ++i) {

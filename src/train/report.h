@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "frontend/session/executable.h"
+#include "frontend/session/session.h"
 
 namespace monograph::train {
 
 // What compiling gave, in numbers.
 struct BuildReport {
+  std::string graph_hash;  // of the traced graph
   int num_traced_nodes = 0, num_nodes = 0;
+  int64_t trace_ns = 0, verify_ns = 0;  // 0: not verified
+  bool is_compiled = false;             // false for the interpreter: all that follows is 0
   int num_passes = 0;
   int num_kernels = 0, num_fused_kernels = 0, num_cached_kernels = 0;
   int num_kernel_nodes = 0, num_fused_nodes = 0;  // fused: shares a kernel with another node
@@ -22,9 +26,10 @@ struct BuildReport {
   int64_t peak_bytes = 0, bound_bytes = 0;
   int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
 };
-BuildReport make_build_report(const session::Build& build);
+// `build`: null for the interpreter.
+BuildReport make_build_report(const session::TraceRecord& record, const session::Build* build);
 
-// One line a stage: passes, codegen, traffic, memory.
+// One line a stage: trace, verify, passes, codegen, traffic, memory.
 void print(std::FILE* out, const BuildReport& report);
 
 // One kind of work in a step: the launches of one kernel, or the products of one size.
@@ -40,13 +45,14 @@ struct WorkRow {
 // Where the time of the steps went.
 struct RunReport {
   int64_t num_steps = 0;
+  double p50_ms = 0, p99_ms = 0;                                      // of single steps
   double step_ms = 0, library_ms = 0, generated_ms = 0, idle_ms = 0;  // idle: all else
   double copy_bytes_per_s = 0;                                        // measured
   std::vector<WorkRow> rows;                                          // the slowest first
 };
-// `wall_ns`: of all measured steps together.
+// `step_ns`: of each measured step.
 RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
-                          int64_t num_steps, int64_t wall_ns, double copy_bytes_per_s);
+                          std::span<const int64_t> step_ns, double copy_bytes_per_s);
 
 void print(std::FILE* out, const RunReport& report);
 // {"build": {...}, "run": {...}} without line breaks; `run` is left out when it has no steps.

@@ -6,7 +6,10 @@ namespace monograph::train {
 
 std::string to_json(const BuildReport& b, const RunReport& r) {
   nlohmann::ordered_json json;
-  json["build"] = {{"traced_nodes", b.num_traced_nodes},
+  json["build"] = {{"graph_hash", b.graph_hash},
+                   {"traced_nodes", b.num_traced_nodes},
+                   {"trace_ns", b.trace_ns},
+                   {"verify_ns", b.verify_ns},
                    {"nodes", b.num_nodes},
                    {"passes", b.num_passes},
                    {"kernels", b.num_kernels},
@@ -24,9 +27,14 @@ std::string to_json(const BuildReport& b, const RunReport& r) {
                    {"lower_ns", b.lower_ns},
                    {"codegen_ns", b.codegen_ns}};
   if (r.num_steps == 0) return json.dump();
-  json["run"] = {{"steps", r.num_steps},           {"step_ms", r.step_ms},
-                 {"library_ms", r.library_ms},     {"generated_ms", r.generated_ms},
-                 {"idle_ms", r.idle_ms},           {"copy_bytes_per_s", r.copy_bytes_per_s},
+  json["run"] = {{"steps", r.num_steps},
+                 {"step_ms", r.step_ms},
+                 {"p50_ms", r.p50_ms},
+                 {"p99_ms", r.p99_ms},
+                 {"library_ms", r.library_ms},
+                 {"generated_ms", r.generated_ms},
+                 {"idle_ms", r.idle_ms},
+                 {"copy_bytes_per_s", r.copy_bytes_per_s},
                  {"work", nlohmann::json::array()}};
   for (const WorkRow& row : r.rows) {
     json["run"]["work"].push_back({{"name", row.name},

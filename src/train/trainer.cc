@@ -44,15 +44,18 @@ class Trainer {
         model_(make_model(config.model)),
         data_(config.data_path, model_->config().block),
         optimizer_(model_->module().parameters(), optimizer_config()),
-        session_({.seed = config.seed, .options = config.options}),
+        session_({.seed = config.seed, .options = config.options, .events = &events}),
         tensorboard_(config.tensorboard_folder.empty()
                          ? TensorBoardWriter()
                          : TensorBoardWriter(config.tensorboard_folder)),
-        step_(session_.compile(
-            [this](const Tensor& x, const Tensor& y) { return trace_step(x, y); })),
+        step_(
+            session_.compile([this](const Tensor& x, const Tensor& y) { return trace_step(x, y); },
+                             options("train_step", {"tokens", "targets"}))),
         loss_(session_.compile(
-            [this](const Tensor& x, const Tensor& y) { return model_->loss(x, y); })),
-        logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); })) {}
+            [this](const Tensor& x, const Tensor& y) { return model_->loss(x, y); },
+            options("validation", {"tokens", "targets"}))),
+        logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
+                                 options("next_logits", {"tokens"}))) {}
 
   TrainResult run() {
     compile();
@@ -62,6 +65,16 @@ class Trainer {
   }
 
  private:
+  session::CompileOptions options(const std::string& name,
+                                  std::vector<std::string> input_names) const {
+    session::CompileOptions options = config_.options;
+    options.name = name;
+    options.input_names = std::move(input_names);
+    if (name != "train_step")
+      options.dump_dir.clear();  // one function's dumps would hide another's
+    return options;
+  }
+
   optim::AdamWConfig optimizer_config() const {
     const int64_t warmup = std::min(config_.warmup_steps, config_.num_steps / 2);
     return {.learning_rate = optim::Schedule::cosine(
@@ -82,28 +95,19 @@ class Trainer {
   }
 
   void compile() {
-    const auto start = Clock::now();
-    const ir::Graph& graph = step_.graph(model_->input_types());
-    const int64_t trace_ns = ns_since(start);
     if (!config_.is_quiet) {
       fmt::print(out_, "{:<9} {} on {} bytes ({} for validation), {} parameters\n", "model",
                  model_->config().name, grouped(data_.num_training_bytes()),
                  grouped(data_.num_validation_bytes()), grouped(model_->module().num_parameters()));
-      fmt::print(out_, "{:<9} {:<66}{:>7.0f} ms\n", "trace",
-                 fmt::format("1 graph, {} nodes, 0 breaks", grouped(graph.num_nodes())),
-                 static_cast<double>(trace_ns) / 1e6);
     }
-    const std::string hash = graph.hash().hex();
-    events_.write(EventLevel::kDebug, "graph", {{"graph_hash", hash}});
-    events_.write(EventLevel::kInfo, "compile",
-                  {{"graph_hash", hash}, {"nodes", int64_t{graph.num_nodes()}}, {"ns", trace_ns}});
     executable_ = &step_.executable(model_->input_types());
-    if (executable_->build() == nullptr) return;
-    result_.build = make_build_report(*executable_->build());
-    for (const std::string& warning : executable_->build()->kernels.warnings) {
+    const session::Build* build = executable_->build();
+    result_.build = make_build_report(step_.trace_record(model_->input_types()), build);
+    if (!config_.is_quiet) print(out_, result_.build);
+    if (build == nullptr) return;
+    for (const std::string& warning : build->kernels.warnings) {
       fmt::print(stderr, "warning: {}\n", warning);
     }
-    if (!config_.is_quiet) print(out_, *result_.build);
     executable_->measure_steps(true);
   }
 
@@ -116,7 +120,7 @@ class Trainer {
       const auto start = Clock::now();
       const session::Results results = step_(batch.tokens, batch.targets);
       const int64_t ns = ns_since(start);
-      wall_ns_ += ns;
+      step_ns_.push_back(ns);
       result_.num_steps = step + 1;
       result_.training_loss = results.loss();
       if (!std::isfinite(results.loss())) {
@@ -143,7 +147,7 @@ class Trainer {
     }
     tensorboard_.scalar("train/tokens_per_second", step, tokens_per_s);
     events_.write(
-        EventLevel::kInfo, "step",
+        EventLevel::kInfo, EventCategory::kRun, "step",
         {{"step", step}, {"loss", results.loss()}, {"ns", ns}, {"tokens_per_s", tokens_per_s}});
   }
 
@@ -158,7 +162,7 @@ class Trainer {
     model_->module().train();
     result_.validation_loss = total / static_cast<double>(config_.num_eval_batches);
     tensorboard_.scalar("validation/loss", result_.num_steps, result_.validation_loss);
-    events_.write(EventLevel::kInfo, "validation",
+    events_.write(EventLevel::kInfo, EventCategory::kRun, "validation",
                   {{"step", result_.num_steps}, {"loss", result_.validation_loss}});
     if (config_.is_quiet) return;
     fmt::print(out_, "validation loss {:.4f} nats a byte after {} steps\n", result_.validation_loss,
@@ -209,9 +213,9 @@ class Trainer {
       result_.sample = generate();
       if (!config_.is_quiet) fmt::print(out_, "\nsample\n{}\n", printable(result_.sample));
     }
-    if (!result_.build) return;
-    result_.run = make_run_report(*executable_->build(), executable_->step_times(),
-                                  result_.num_steps, wall_ns_, runtime::measure_copy_bandwidth());
+    if (!result_.build.is_compiled) return;
+    result_.run = make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
+                                  runtime::measure_copy_bandwidth());
     if (!config_.is_quiet) print(out_, result_.run);
   }
 
@@ -235,7 +239,7 @@ class Trainer {
   Compiled step_, loss_, logits_;
   session::Executable* executable_ = nullptr;
   TrainResult result_;
-  int64_t wall_ns_ = 0;
+  std::vector<int64_t> step_ns_;
 };
 
 }  // namespace

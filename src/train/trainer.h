@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <optional>
 
 #include "base/event.h"
 #include "frontend/nn/optim/optimizer.h"
@@ -33,7 +32,7 @@ struct TrainResult {
   double training_loss = 0, validation_loss = 0, unigram_entropy = 0;
   bool is_interrupted = false;
   std::string sample;
-  std::optional<BuildReport> build;  // backend cpu
+  BuildReport build;
   RunReport run;
 };
 

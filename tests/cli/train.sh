@@ -29,6 +29,9 @@ expect 2 "cannot read --data '/nowhere'" "$monograph" train gpt-nano --data /now
 : >"$work/empty"
 expect 2 "is empty: give plain text" "$monograph" train gpt-nano --data "$work/empty"
 expect 2 "--batch 0: use 1 or more" "$monograph" train gpt-nano --batch 0 --data "$text"
+expect 2 "model mlp takes no --heads" "$monograph" compile mlp --heads 2
+expect 2 "model gpt-nano takes no --hidden" "$monograph" compile gpt-nano --hidden 2
+expect 2 "event category 'grap': use one of graph, compile, run" "$monograph" train gpt-nano --data "$text" --log-events "$work/e" --log-level grap=info
 expect 2 "f64.*f32.*bf16" "$monograph" compile gpt-nano --precision f64
 expect 2 "no pass is called 'fuze': use one of" "$monograph" compile gpt-nano --disable-pass fuze
 expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass isolate
@@ -36,6 +39,10 @@ expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-na
 expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +([0-9]+) kernels .* \1 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "unigram entropy" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --tensorboard "$work/tb"
+expect 0 "unigram entropy" env MONOGRAPH_LOGS=off,compile=info,run=info "$monograph" train gpt-nano "${small[@]}" --steps 2 --data "$text" --log-events "$work/events"
+expect 0 '"category":"compile","event":"compile","frame_key":"train_step#1","graph_hash":"[0-9a-f]{32}"' grep compile "$work/events"
+expect 0 '^2$' grep -c '"event":"step"' "$work/events"
+expect 1 '^0$' grep -c '"category":"graph"' "$work/events"
 expect 2 "cannot write events to '/dev/full'" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --log-events /dev/full
 expect 74 "standard output could not be written" bash -c "'$monograph' compile gpt-nano >/dev/full"
 

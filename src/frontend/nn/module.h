@@ -53,7 +53,9 @@ class Module {
   State add_buffer(std::string_view name, ir::Shape shape, Initializer initializer);
   // New nodes carry this module's path while the result lives. First line of operator().
   trace::Scope enter(const Tensor& x) const { return {x.trace(), path_}; }
-  bool is_training(trace::Trace& trace) const { return trace.read_switch(is_training_); }
+  bool is_training(trace::Trace& trace) const {
+    return trace.read_switch(is_training_, "training mode of '" + path_ + "'");
+  }
 
  private:
   std::string full_name(std::string_view name) const;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/pipeline.h"
+
 namespace monograph::session {
 
 // How a function is compiled.
@@ -18,6 +20,9 @@ struct CompileOptions {
   int64_t stop_after = -1;                    // passes that may change the graph; -1: all
   std::string dump_dir = {};                  // the graph before and after each pass, as text files
   std::vector<std::string> input_names = {};  // default: input0, input1, ...
+  std::string name = "step";                  // of the function, in events and reports
+  // Passes of the user's own, run in order on the traced graph.
+  std::vector<compiler::PipelineStep> user_passes = {};
 };
 
 // Sets an option by its name and text. UserError names the valid options or values.

@@ -2,45 +2,43 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "analysis/validate_ops.h"
 #include "base/error.h"
+#include "frontend/session/build_events.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/signature.h"
 #include "frontend/session/state_store.h"
 #include "ir/verifier.h"
 
 namespace monograph::session {
 
 struct Compiled::Variant {
-  std::vector<ir::TensorType> inputs;
-  std::vector<trace::Trace::Switch> switches;
+  Signature signature;
   std::unique_ptr<ir::Graph> graph;
+  TraceRecord record;
   std::vector<std::string> unused_parameters;
   std::vector<std::string> states, updated;  // read; changed by a run
   StateStorage* storage = nullptr;
   std::unique_ptr<Executable> executable;
-
-  bool serves(const std::vector<ir::TensorType>& types) const {
-    return types == inputs && std::all_of(switches.begin(), switches.end(), [](const auto& each) {
-             return *each.flag == each.value;
-           });
-  }
 };
 
 struct Compiled::Data {
   TracedFunction function;
   CompileOptions options;
   std::shared_ptr<StateStore> states;
+  EventLog* events = nullptr;
   std::vector<std::unique_ptr<Variant>> variants;  // by signature
   Variant* last = nullptr;
 };
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 void verify(const ir::Graph& graph, const std::string& mode) {
-  if (mode == "off") return;
   std::vector<ir::Violation> violations = ir::verify(graph, {.dead_nodes = true});
   for (ir::Violation& each : analysis::validate_ops(graph)) violations.push_back(std::move(each));
   if (violations.empty()) return;
@@ -49,10 +47,21 @@ void verify(const ir::Graph& graph, const std::string& mode) {
   fmt::print(stderr, "warning: the traced graph is not valid:\n{}", text);
 }
 
+void run_user_passes(ir::Graph& graph, const CompileOptions& options) {
+  if (options.user_passes.empty()) return;
+  passes::PassContext context;
+  compiler::run_passes(graph, context, {.verify = options.verify == "fatal"}, options.user_passes);
+  graph.renumber();
+}
+
 std::vector<ir::TensorType> types_of(const std::vector<ir::Literal>& literals) {
   std::vector<ir::TensorType> types;
   for (const ir::Literal& literal : literals) types.push_back(literal.type());
   return types;
+}
+
+int64_t ns_since(Clock::time_point start) {
+  return std::chrono::nanoseconds(Clock::now() - start).count();
 }
 
 std::string input_name(const CompileOptions& options, size_t index) {
@@ -94,11 +103,9 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
-  variant->inputs = inputs;
   variant->graph = traced->finish(outputs);
-  variant->switches = traced->switches();
+  variant->signature = {inputs, traced->switches()};
   variant->unused_parameters = traced->unused_parameters();
-  verify(*variant->graph, data_->options.verify);
   for (const auto& known : traced->states()) {
     data_->states->declare(known.state);
     variant->states.push_back(known.state.name());
@@ -106,8 +113,40 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(
   for (const ir::Graph::Update& update : variant->graph->updates()) {
     variant->updated.push_back(update.state->name());
   }
-  make_executable(*variant);
   return variant;
+}
+
+std::unique_ptr<Compiled::Variant> Compiled::build(
+    const std::vector<ir::TensorType>& inputs) const {
+  const auto start = Clock::now();
+  std::unique_ptr<Variant> variant = trace(inputs);
+  variant->record.trace_ns = ns_since(start);
+  const auto traced = Clock::now();
+  if (data_->options.verify != "off") {
+    verify(*variant->graph, data_->options.verify);
+    variant->record.verify_ns = ns_since(traced);
+  }
+  run_user_passes(*variant->graph, data_->options);
+  variant->record.num_nodes = variant->graph->num_nodes();
+  variant->record.hash = variant->graph->hash();
+  make_executable(*variant);
+  if (data_->events == nullptr) return variant;
+  const std::string frame_key =
+      fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
+  if (!data_->variants.empty()) {
+    write_recompile(*data_->events, frame_key, data_->variants.size() + 1, reason_to_build(inputs));
+  }
+  write_build(*data_->events, frame_key, *variant->graph, variant->record,
+              variant->executable->build(), data_->options.backend, ns_since(start));
+  return variant;
+}
+
+std::string Compiled::reason_to_build(const std::vector<ir::TensorType>& inputs) const {
+  std::vector<const Signature*> known;
+  for (const auto& each : data_->variants) known.push_back(&each->signature);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < inputs.size(); ++i) names.push_back(input_name(data_->options, i));
+  return recompile_reason(known, inputs, names);
 }
 
 void Compiled::make_executable(Variant& variant) const {
@@ -129,9 +168,9 @@ Compiled::Variant& Compiled::variant(const std::vector<ir::TensorType>& inputs) 
                      inputs.size());
   }
   for (const auto& known : data_->variants) {
-    if (known->serves(inputs)) return *(data_->last = known.get());
+    if (known->signature.serves(inputs)) return *(data_->last = known.get());
   }
-  data_->variants.push_back(trace(inputs));
+  data_->variants.push_back(build(inputs));
   return *(data_->last = data_->variants.back().get());
 }
 
@@ -157,6 +196,10 @@ const ir::Graph& Compiled::graph(const std::vector<ir::TensorType>& inputs) {
   return *variant(inputs).graph;
 }
 
+const TraceRecord& Compiled::trace_record(const std::vector<ir::TensorType>& inputs) {
+  return variant(inputs).record;
+}
+
 const std::vector<std::string>& Compiled::unused_parameters() const {
   if (data_->last == nullptr) throw_user_error("the function was not traced yet: call it first");
   return data_->last->unused_parameters;
@@ -167,11 +210,13 @@ int Compiled::num_signatures() const {
 }
 
 Session Compiled::session() const {
-  return Session(data_->states, data_->options);
+  return Session(data_->states, data_->options, data_->events);
 }
 
 Session::Session(SessionConfig config)
-    : states_(std::make_shared<StateStore>(config.seed)), options_(std::move(config.options)) {
+    : states_(std::make_shared<StateStore>(config.seed)),
+      options_(std::move(config.options)),
+      events_(config.events) {
   check_options(options_);
 }
 
@@ -181,6 +226,7 @@ Compiled Session::compile_traced(TracedFunction function, CompileOptions options
   data->function = std::move(function);
   data->options = std::move(options);
   data->states = states_;
+  data->events = events_;
   return Compiled(std::move(data));
 }
 

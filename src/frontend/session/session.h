@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/event.h"
 #include "frontend/session/options.h"
 #include "frontend/trace/trace.h"
 #include "ir/graph.h"
@@ -35,6 +36,14 @@ struct Results {
   double loss() const { return values.at(0).get(0); }
 };
 
+// How tracing one signature went, for reports.
+struct TraceRecord {
+  int num_nodes = 0;
+  Hash hash;
+  int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
+  int64_t verify_ns = 0;  // 0 with verify off
+};
+
 // A function that is traced, once for each signature of inputs, and compiled. A handle: copies are
 // the same function.
 class Compiled {
@@ -50,6 +59,7 @@ class Compiled {
   const ir::Graph& graph(const std::vector<ir::TensorType>& inputs);
   // The same function as it runs: how it was built, times of its parts.
   Executable& executable(const std::vector<ir::TensorType>& inputs);
+  const TraceRecord& trace_record(const std::vector<ir::TensorType>& inputs);
   // Trainable parameters that the loss does not depend on, in the last signature used.
   const std::vector<std::string>& unused_parameters() const;
   int num_signatures() const;
@@ -61,8 +71,10 @@ class Compiled {
   struct Variant;  // one signature
   explicit Compiled(std::shared_ptr<Data> data) : data_(std::move(data)) {}
   Variant& variant(const std::vector<ir::TensorType>& inputs);
+  std::unique_ptr<Variant> build(const std::vector<ir::TensorType>& inputs) const;
   std::unique_ptr<Variant> trace(const std::vector<ir::TensorType>& inputs) const;
   void make_executable(Variant& variant) const;
+  std::string reason_to_build(const std::vector<ir::TensorType>& inputs) const;
   std::shared_ptr<Data> data_;
 };
 
@@ -109,6 +121,7 @@ TracedFunction traced_function(Function function) {
 struct SessionConfig {
   int64_t seed = 0;  // of the beginning of parameters and of dropout
   CompileOptions options = {};
+  EventLog* events = nullptr;  // must outlive the session; null: none
 };
 
 // Holds the states (parameters, moments, buffers) by name, and shares them among the functions
@@ -136,10 +149,11 @@ class Session {
 
  private:
   friend class Compiled;
-  Session(std::shared_ptr<StateStore> states, CompileOptions options)
-      : states_(std::move(states)), options_(std::move(options)) {}
+  Session(std::shared_ptr<StateStore> states, CompileOptions options, EventLog* events)
+      : states_(std::move(states)), options_(std::move(options)), events_(events) {}
   std::shared_ptr<StateStore> states_;
   CompileOptions options_;
+  EventLog* events_ = nullptr;
 };
 
 // A function with a session of its own.

@@ -1,8 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/error.h"
 #include "frontend/session/monograph.h"
+#include "frontend/session/signature.h"
+#include "ir/rewriter.h"
+#include "ops/builder.h"
 
 namespace monograph::session {
 namespace {
@@ -135,6 +141,66 @@ TEST(SessionTest, UnusedParametersAreNamed) {
   EXPECT_THAT(message_of([&] { step.unused_parameters(); }), HasSubstr("not traced yet"));
   step(kRows);
   EXPECT_THAT(step.unused_parameters(), ElementsAre("fc.bias"));
+}
+
+std::string lines_with(const std::string& path, const std::string& part) {
+  std::ifstream file(path);
+  std::string lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(part) != std::string::npos) lines += line + "\n";
+  }
+  return lines;
+}
+
+TEST(SessionTest, EventsSayWhyItCompiledAgain) {
+  const std::string path = testing::TempDir() + "/session_events.jsonl";
+  std::filesystem::remove(path);
+  EventLog events(path, parse_event_levels("trace"));
+  Net net;
+  Session session({.events = &events});
+  Compiled function = session.compile([&](const Tensor& x) { return sum(net(x)); },
+                                      {.input_names = {"rows"}, .name = "forward"});
+  function(kRows);
+  function(kRows);
+  EXPECT_EQ(lines_with(path, "recompile"), "");
+  EXPECT_THAT(lines_with(path, R"("event":"compile","frame_key":"forward#1")"),
+              HasSubstr(R"("backend":"cpu")"));
+  EXPECT_THAT(lines_with(path, R"("event":"graph","frame_key":"forward#1")"),
+              HasSubstr(function.graph({kRows.type()}).hash().hex()));
+  EXPECT_THAT(lines_with(path, R"("op":"matmul")"), HasSubstr(R"("scope":"fc")"));
+  EXPECT_THAT(lines_with(path, R"("event":"pass")"), HasSubstr("fuse"));
+
+  function(ir::Literal({ir::DType::kF32, {5, 3}}));
+  EXPECT_THAT(lines_with(path, R"("event":"recompile","frame_key":"forward#2","signature":2)"),
+              HasSubstr("input 'rows' dim 0: expected f32[2,3], got f32[5,3]: pad it"));
+  net.eval();
+  function(kRows);
+  EXPECT_THAT(lines_with(path, "forward#3"),
+              HasSubstr("training mode of 'drop': expected true, got false"));
+}
+
+TEST(SessionTest, NamesTheDtypeThatMakesItCompileAgain) {
+  const ir::TensorType f32{ir::DType::kF32, {2}}, i64{ir::DType::kI64, {2}};
+  const Signature far{{f32, {ir::DType::kF32, {3, 3}}}, {}}, near{{f32, i64}, {}};
+  EXPECT_EQ(recompile_reason({&far, &near}, {i64, i64}, {"a", "b"}),
+            "input 'a' dtype: expected f32[2], got i64[2]: cast it to f32 before the call");
+  EXPECT_THAT(recompile_reason({&far}, {f32, i64}, {"a", "b"}), HasSubstr("input 'b' dtype"));
+}
+
+// Replaces additions by subtractions: wrong on purpose, so that its effect is seen.
+bool subtract(ir::Graph& graph, passes::PassContext&) {
+  ops::Builder build(graph);
+  return ir::rewrite(graph, [&](ir::Node& node) -> ir::Rewrite {
+    if (!node.is("add")) return ir::keep();
+    return build.sub(node.operand(0), node.operand(1));
+  });
+}
+
+TEST(SessionTest, PassesOfTheUserRunOnTheTracedGraph) {
+  CompileOptions options{.backend = "interpret"};
+  options.user_passes = {{"subtract", subtract, "a test"}};
+  Compiled function = compile([](const Tensor& x) { return sum(x + 1.0); }, options);
+  EXPECT_EQ(function(kRows).loss(), 21 - 6);
 }
 
 TEST(SessionTest, NullBackendCompilesAndDoesNotRun) {

@@ -63,7 +63,8 @@ Gradients Tensor::backward(Location where) const {
   std::vector<ir::Value> wrt;
   for (const Trace::TracedState& known : traced.states()) {
     if (known.state.role() != ir::StateRole::kParameter) continue;
-    if (traced.read_switch(known.state.frozen())) continue;
+    const std::string what = fmt::format("parameter '{}' is frozen", known.state.name());
+    if (traced.read_switch(known.state.frozen(), what)) continue;
     parameters.push_back(known);
     wrt.push_back(known.node->result());
   }

@@ -96,11 +96,11 @@ Tensor Trace::step() {
   return {shared_from_this(), traced(step_).node->result()};
 }
 
-bool Trace::read_switch(std::shared_ptr<const bool> flag) {
+bool Trace::read_switch(std::shared_ptr<const bool> flag, std::string what) {
   const bool value = *flag;
   const bool is_known = std::any_of(switches_.begin(), switches_.end(),
                                     [&](const Switch& known) { return known.flag == flag; });
-  if (!is_known) switches_.push_back({std::move(flag), value});
+  if (!is_known) switches_.push_back({std::move(what), std::move(flag), value});
   return value;
 }
 

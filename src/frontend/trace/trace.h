@@ -50,10 +50,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Tensor create_node(std::string_view op, std::vector<ir::Value> operands,
                      ir::Attributes attributes, const Location& where);
 
-  // A switch that decided what is traced (training mode, a frozen parameter); returns its value.
-  // Whoever reuses the graph checks that it still stands so.
-  bool read_switch(std::shared_ptr<const bool> flag);
+  // A switch that decided what is traced, by `what` it is ("training mode of 'drop'"); returns its
+  // value. Whoever reuses the graph checks that it still stands so.
+  bool read_switch(std::shared_ptr<const bool> flag, std::string what);
   struct Switch {
+    std::string what;
     std::shared_ptr<const bool> flag;
     bool value;
   };

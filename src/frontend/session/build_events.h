@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/event.h"
+#include "frontend/session/executable.h"
+#include "frontend/session/session.h"
+
+// What a session tells of its compilations (docs/events.md).
+namespace monograph::session {
+
+// `build`: null for the interpreter. `ns`: tracing and compiling together.
+void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& traced,
+                 const TraceRecord& record, const Build* build, std::string_view backend,
+                 int64_t ns);
+void write_recompile(EventLog& events, std::string_view frame_key, size_t num_signatures,
+                     std::string_view reason);
+
+}  // namespace monograph::session
