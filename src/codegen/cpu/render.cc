@@ -18,8 +18,8 @@ using ir::Instruction;
 using ir::InstructionKind;
 using ir::Reduction;
 
-constexpr double kParallelCost = 1.5e5;  // about 8 us of one core; less is not worth waking threads
-constexpr int kRandomTile = 1024;        // columns whose random numbers are made at once
+constexpr double kParallelCost = 5e5;  // about 8 us of one core; less is not worth waking threads
+constexpr int kRandomTile = 1024;      // columns whose random numbers are made at once
 
 class Renderer {
  public:
