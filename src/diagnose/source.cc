@@ -32,6 +32,7 @@ struct Outcome {
   std::unique_ptr<Facts> facts;
   Finding fault;  // `code` is empty if there is none
   bool is_truncated = false;
+  bool is_empty = false;  // read, with nothing in it
 };
 
 Finding unreadable(const std::string& path, std::string why, std::string advice) {
@@ -48,6 +49,14 @@ Outcome read_file(const std::string& path) {
   Outcome outcome;
   try {
     Input input(path);
+    if (input.head().empty()) {
+      outcome.fault = unreadable(path, "the file is empty", "");
+      outcome.fault.code = "empty";
+      outcome.fault.severity = Severity::kNote;
+      outcome.fault.what = fmt::format("'{}' is empty", path);
+      outcome.is_empty = true;
+      return outcome;
+    }
     for (const Reader& reader : readers()) {
       if (!reader.accepts(input.head(), path)) continue;
       outcome.facts = reader.read(input);
@@ -324,6 +333,7 @@ Report diagnose_paths(const std::vector<std::string>& paths, std::string title) 
   FactsList all;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     Outcome& outcome = outcomes[i];
+    if (outcome.is_empty) ++report.files_read;
     if (!outcome.fault.code.empty()) {
       report.findings.push_back(std::move(outcome.fault));
       continue;

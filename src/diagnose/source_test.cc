@@ -124,6 +124,10 @@ TEST_F(Source, NothingReadableIsStatusTwo) {
   EXPECT_EQ(exit_status(diagnose_paths({"/no/such/file"}, "t")), 2);
   EXPECT_EQ(exit_status(diagnose_paths({write("x", std::string(100, '\0'))}, "t")), 2);
   EXPECT_EQ(exit_status(diagnose_paths({write("y.log", "hello\n")}, "t")), 0);
+  const Report empty = diagnose_paths({write("z.log", "")}, "t");
+  EXPECT_EQ(exit_status(empty), 0);
+  ASSERT_EQ(empty.findings.size(), 1u);
+  EXPECT_EQ(empty.findings[0].code, "empty");
 }
 
 }  // namespace

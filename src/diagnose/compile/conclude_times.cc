@@ -137,6 +137,46 @@ void find_stragglers(const CompileJob& job, Report& report) {
   }
 }
 
+// One compilation that takes far more than the others of its process: worth a look, no fault.
+void find_outliers(const CompileJob& job, Report& report) {
+  constexpr double kRatio = 5, kSeconds = 10;
+  std::map<int, std::vector<const Compilation*>> by_rank;
+  for (const auto& [rank, value] : job.prefer_structured(&CompileFacts::compilations)) {
+    if (value->seconds > 0) by_rank[rank].push_back(value);
+  }
+  std::set<std::string> told;
+  for (const auto& [rank, list] : by_rank) {
+    if (list.size() < 4) continue;
+    std::vector<double> times;
+    for (const Compilation* one : list) times.push_back(one->seconds);
+    const double typical = median(times);
+    for (const Compilation* one : list) {
+      if (one->seconds < kSeconds || one->seconds < kRatio * typical) continue;
+      if (!told.insert(one->function.name + one->compile_id).second) continue;
+      const auto phase =
+          std::max_element(one->phases.begin(), one->phases.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      Finding finding;
+      finding.code = "slow_compile";
+      finding.severity = Severity::kNote;
+      finding.weight = one->seconds;
+      if (rank >= 0) finding.where.ranks = {rank};
+      finding.where.frame = frame_label(one->function.name, one->compile_id);
+      set_place(finding, one->function);
+      finding.what = fmt::format("compiling {}{} took {:.1f} s, others {:.1f} s",
+                                 one->is_backward ? "the backward of " : "", one->function.name,
+                                 one->seconds, typical);
+      if (phase != one->phases.end()) {
+        finding.why = fmt::format("{:.1f} s of it in phase '{}'", phase->second, phase->first);
+      }
+      finding.advice =
+          "keep the cache folder between runs; compile repeated blocks once "
+          "(torch.compile on the layer, not the model)";
+      report.findings.push_back(std::move(finding));
+    }
+  }
+}
+
 // Begun and not ended when the log ends.
 void find_unfinished(const CompileJob& job, Report& report) {
   std::map<std::string, std::pair<const Compilation*, std::set<int>>> unfinished;
@@ -207,6 +247,7 @@ void add_table(const CompileJob& job, Section& section, double& total) {
 
 void conclude_times(const CompileJob& job, Report& report) {
   if (job.ranks.size() > 1) find_stragglers(job, report);
+  find_outliers(job, report);
   find_unfinished(job, report);
   Section section;
   section.title = "Compile time";

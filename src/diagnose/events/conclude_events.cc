@@ -63,7 +63,7 @@ void compare_hashes(const Logs& logs, Report& report) {
                     describe_ranks(ranks_of(sorted.front().first)));
     finding.why = "their graph hashes differ; equal programs have equal hashes on every rank";
     finding.advice =
-        "run with --events-level debug and compare the graphs, or let the run check "
+        "run with --log-level debug and compare the graphs, or let the run check "
         "them before step one; stages of a pipeline differ on purpose";
     for (const auto& [ranks, hashes] : sorted) {
       finding.evidence.push_back(fmt::format("{}: {}", describe_ranks(ranks_of(ranks)), hashes));
