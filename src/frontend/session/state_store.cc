@@ -12,9 +12,7 @@ namespace monograph::session {
 void StateStore::declare(const trace::State& state) {
   const auto found = slots_.find(state.name());
   if (found == slots_.end()) {
-    set(state.name(), state.name() == trace::kSeedName
-                          ? ir::Literal::from_i64({}, {seed_})
-                          : state.initializer().make(state.type(), state.name(), seed_));
+    slots_[state.name()] = {state.type(), {}, state.initializer()};
   } else if (found->second.type != state.type()) {
     throw_user_error(
         "state '{}' is {} in this session, but the function being compiled has {}: use another "
@@ -31,8 +29,14 @@ const StateStore::Slot& StateStore::slot(const std::string& name) const {
                                   : fmt::format("{}", fmt::join(names(), ", ")));
 }
 
+ir::Literal StateStore::value(const std::string& name, const Slot& slot) const {
+  if (!slot.current.empty()) return slot.current.front()->read(name);
+  if (name == trace::kSeedName) return ir::Literal::from_i64({}, {seed_});
+  return slot.initial->make(slot.type, name, seed_);
+}
+
 ir::Literal StateStore::get(const std::string& name) const {
-  return slot(name).current.front()->read(name);
+  return value(name, slot(name));
 }
 
 void StateStore::set(const std::string& name, const ir::Literal& value) {
@@ -42,7 +46,7 @@ void StateStore::set(const std::string& name, const ir::Literal& value) {
                      found->second.type.str(), value.type().str());
   }
   host_.write(name, value);
-  slots_[name] = {value.type(), {&host_}};
+  slots_[name] = {value.type(), {&host_}, std::nullopt};
 }
 
 std::vector<std::string> StateStore::names() const {
@@ -53,9 +57,10 @@ std::vector<std::string> StateStore::names() const {
 
 void StateStore::bring(const std::vector<std::string>& states, StateStorage& storage) {
   for (const std::string& name : states) {
-    std::vector<StateStorage*>& current = slots_.at(name).current;
+    Slot& known = slots_.at(name);
+    std::vector<StateStorage*>& current = known.current;
     if (std::find(current.begin(), current.end(), &storage) != current.end()) continue;
-    storage.write(name, current.front()->read(name));
+    storage.write(name, value(name, known));
     current.push_back(&storage);
   }
 }

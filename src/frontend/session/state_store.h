@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ class StateStore {
   explicit StateStore(int64_t seed) : seed_(seed) {}
   StateStore(const StateStore&) = delete;
 
-  // Makes the state with its initial value, unless it is there. UserError when it is there with
-  // another type.
+  // Makes the state, unless it is there; its initial value is made when first needed. UserError
+  // when it is there with another type.
   void declare(const trace::State& state);
 
   ir::Literal get(const std::string& name) const;
@@ -35,9 +36,11 @@ class StateStore {
  private:
   struct Slot {
     ir::TensorType type;
-    std::vector<StateStorage*> current;  // who has the newest value, one at least
+    std::vector<StateStorage*> current;         // who has the newest value, if anyone
+    std::optional<trace::Initializer> initial;  // where nobody has it yet
   };
   const Slot& slot(const std::string& name) const;
+  ir::Literal value(const std::string& name, const Slot& slot) const;
 
   int64_t seed_;
   HostStates host_;

@@ -1,24 +1,94 @@
 #include "frontend/trace/state.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <thread>
+#include <vector>
 
 #include "base/philox.h"
 #include "frontend/trace/stream.h"
 
 namespace monograph::trace {
+namespace {
+
+constexpr int64_t kElementsAThread = 1 << 16;
+
+// Four elements at a time: one block of Philox gives four uniforms.
+using Quad = std::array<double, 4>;
+
+Quad uniforms(int64_t seed, uint32_t stream, int64_t first) {
+  const auto group = static_cast<uint64_t>(first) / 4;
+  const PhiloxCounter words =
+      philox4x32({static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), 0, stream},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  Quad u;
+  for (size_t i = 0; i < u.size(); ++i) u[i] = (words[i] >> 8) * 0x1p-24;
+  return u;
+}
+
+// Box and Muller, "A note on the generation of random normal deviates" (1958): two uniforms give
+// two normals. 1 - u > 0.
+Quad normals(const Quad& u) {
+  Quad normal;
+  for (size_t i = 0; i < normal.size(); i += 2) {
+    const double radius = std::sqrt(-2 * std::log(1.0 - u[i]));
+    const double angle = 2 * std::numbers::pi * u[i + 1];
+    normal[i] = radius * std::cos(angle);
+    normal[i + 1] = radius * std::sin(angle);
+  }
+  return normal;
+}
+
+void write(ir::Literal& literal, int64_t first, const Quad& values) {
+  const int64_t count = std::min<int64_t>(4, literal.num_elements() - first);
+  for (int64_t i = 0; i < count; ++i) {
+    if (literal.type().dtype == ir::DType::kF32) {
+      literal.as<float>()[first + i] = static_cast<float>(values[i]);
+    } else {
+      literal.set(first + i, values[i]);
+    }
+  }
+}
+
+// Calls visit(i) for i = 0, 4, 8, ... below `count`, on as many threads as are worth it.
+void for_each_quad(int64_t count, const std::function<void(int64_t)>& visit) {
+  const int64_t num_quads = (count + 3) / 4;
+  const int64_t num_threads = std::clamp<int64_t>(
+      count / kElementsAThread, 1, std::max<int64_t>(1, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (int64_t t = 0; t < num_threads; ++t) {
+    threads.emplace_back([=, &visit] {
+      const int64_t last = num_quads * (t + 1) / num_threads;
+      for (int64_t q = num_quads * t / num_threads; q < last; ++q) visit(4 * q);
+    });
+  }
+}
+
+}  // namespace
 
 ir::Literal Initializer::make(const ir::TensorType& type, std::string_view name,
                               int64_t seed) const {
+  ir::Literal literal(type);
+  if (kind == Kind::kConstant && a == 0) return literal;
   const uint32_t stream = stream_of("init:" + std::string(name));
-  const auto uniform_at = [&](int64_t i) { return philox_uniform(seed, 0, stream, i); };
-  return ir::Literal::from(type, [&](int64_t i) -> double {
-    if (kind == Kind::kConstant) return a;
-    if (kind == Kind::kUniform) return a + (b - a) * uniform_at(i);
-    // Box and Muller, "A note on the generation of random normal deviates" (1958). 1 - u > 0.
-    const double radius = std::sqrt(-2 * std::log(1.0 - uniform_at(2 * i)));
-    return a + b * radius * std::cos(2 * std::numbers::pi * uniform_at(2 * i + 1));
+  const auto shaped = [&](const Quad& from, double offset, double scale) {
+    Quad to;
+    for (size_t i = 0; i < to.size(); ++i) to[i] = offset + scale * from[i];
+    return to;
+  };
+  for_each_quad(type.num_elements(), [&](int64_t i) {
+    if (kind == Kind::kConstant) {
+      write(literal, i, {a, a, a, a});
+    } else if (kind == Kind::kUniform) {
+      write(literal, i, shaped(uniforms(seed, stream, i), a, b - a));
+    } else {
+      write(literal, i, shaped(normals(uniforms(seed, stream, i)), a, b));
+    }
   });
+  return literal;
 }
 
 State::State(std::string name, ir::TensorType type, ir::StateRole role, Initializer initializer)
