@@ -32,18 +32,12 @@ class EventLogs : public testing::Test {
   void write_rank(std::int64_t rank, std::string_view hash, std::int64_t step_ns,
                   double last_loss = 1.0) {
     EventLog log((folder_ / ("events_rank_" + std::to_string(rank) + ".jsonl")).string(),
-                 EventLevel::kInfo);
-    log.write(EventLevel::kInfo, "compile",
-              {{"rank", rank},
-               {"graph_hash", hash},
-               {"nodes", std::int64_t{12}},
-               {"ns", std::int64_t{5'000'000}}});
+                 parse_event_levels("info"), rank);
+    log.write(EventLevel::kInfo, EventCategory::kCompile, "compile",
+              {{"graph_hash", hash}, {"nodes", std::int64_t{12}}, {"ns", std::int64_t{5'000'000}}});
     for (std::int64_t step = 1; step <= 40; ++step) {
-      log.write(EventLevel::kInfo, "step",
-                {{"rank", rank},
-                 {"step", step},
-                 {"loss", step == 40 ? last_loss : 2.0},
-                 {"ns", step_ns}});
+      log.write(EventLevel::kInfo, EventCategory::kRun, "step",
+                {{"step", step}, {"loss", step == 40 ? last_loss : 2.0}, {"ns", step_ns}});
     }
   }
 
@@ -85,9 +79,9 @@ TEST_F(EventLogs, LossThatIsNoNumber) {
 
 TEST_F(EventLogs, RecompilesAreCounted) {
   {
-    EventLog log((folder_ / "events.jsonl").string(), EventLevel::kInfo);
+    EventLog log((folder_ / "events.jsonl").string(), parse_event_levels("info"));
     for (int i = 0; i < 3; ++i) {
-      log.write(EventLevel::kInfo, "recompile",
+      log.write(EventLevel::kInfo, EventCategory::kCompile, "recompile",
                 {{"frame_key", "step@a.cc:4"}, {"recompile_reason", "dim 0 of x: 8, got 6"}});
     }
   }
