@@ -194,6 +194,39 @@ Finding rank_constants(const FunctionGraphs& graphs, const std::set<int>& exampl
   return finding;
 }
 
+// Ranks with a graph that others lack; told as a recompile where the log has its reason.
+void add_more_often(const FunctionGraphs& graphs, const RankGraph& extra, const CompileJob& job,
+                    Report& report) {
+  const std::set<int> ranks = ranks_with(graphs, extra);
+  for (const auto& [rank, value] : job.all(&CompileFacts::recompiles)) {
+    if (ranks.contains(rank)) return;
+  }
+  Finding finding;
+  finding.code = "graph_count_mismatch";
+  finding.weight = 20;
+  finding.where.ranks = known_ranks(ranks);
+  std::string name = graphs.function.name;
+  for (const GraphNode& node : extra.graph->nodes) {
+    if (name.empty()) name = node.function;
+  }
+  finding.where.frame = frame_label(name, extra.compile_id);
+  set_place(finding, graphs.function);
+  finding.what =
+      fmt::format("{} compiled {} more often than the other ranks",
+                  describe_ranks(finding.where.ranks), name.empty() ? "a function" : name);
+  finding.why = fmt::format("only there is graph [{}]; the log does not say what made it recompile",
+                            extra.compile_id);
+  if (!extra.graph->inputs.empty())
+    finding.why += "; its inputs begin with " + extra.graph->inputs[0];
+  finding.advice =
+      "run with TORCH_LOGS=recompiles to see the guard that failed; the usual cause is "
+      "a batch of another size on one rank";
+  for (const std::string& input : extra.graph->inputs) {
+    if (finding.evidence.size() < 8) finding.evidence.push_back(input);
+  }
+  report.findings.push_back(std::move(finding));
+}
+
 void compare_function(const FunctionGraphs& graphs, const CompileJob& job,
                       std::set<std::string>& told, Report& report) {
   const auto clusters = cluster_ranks(graphs);
@@ -215,7 +248,13 @@ void compare_function(const FunctionGraphs& graphs, const CompileJob& job,
     const std::vector<RankGraph>& own = graphs.by_rank.at(*clusters[i].ranks.begin());
     const std::vector<RankGraph> mine = without(own, reference);
     const std::vector<RankGraph> theirs = without(reference, own);
-    if (mine.empty() || theirs.empty()) continue;  // one recompiled more: told as a recompile
+    if (mine.empty() || theirs.empty()) {  // one compiled more often
+      const std::vector<RankGraph>& more = mine.empty() ? theirs : mine;
+      if (told.insert("more|" + function_key(graphs.function)).second) {
+        add_more_often(graphs, more.front(), job, report);
+      }
+      continue;
+    }
     told.insert(function_key(graphs.function));
     report.findings.push_back(
         finding_of({&graphs, clusters[i].ranks, ranks_with(graphs, theirs.front()), mine.front(),
