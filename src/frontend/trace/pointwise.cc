@@ -100,22 +100,25 @@ Tensor detach(Argument x) {
 
 Tensor clamp(Argument x, double low, double high) {
   const Caller caller("clamp", {x});
-  return minimum(maximum(x, low), high);
+  return where(le(x, low), low, where(ge(x, high), high, x));  // the gradient at an end is 0
 }
 
 Tensor relu(Argument x) {
   const Caller caller("relu", {x});
-  return maximum(x, 0.0);
+  return where(le(x, 0.0), 0.0, x);  // the gradient at 0 is 0
 }
 
 Tensor sigmoid(Argument x) {
   const Caller caller("sigmoid", {x});
-  return reciprocal(1.0 + exp(-x));
+  // exp of a positive number would overflow, and its gradient be NaN.
+  const Tensor is_positive = ge(x, 0.0);
+  const Tensor small = exp(-where(is_positive, x, -x));
+  return where(is_positive, 1.0, small) / (1.0 + small);
 }
 
 Tensor silu(Argument x) {
   const Caller caller("silu", {x});
-  return x / (1.0 + exp(-x));
+  return x * sigmoid(x);
 }
 
 Tensor gelu(Argument x, Gelu approximation) {
