@@ -56,7 +56,7 @@ class SetupChecks : NcclChecker {
         auto found = process.environment.find(name);
         groups[found == process.environment.end() ? "not set" : found->second].push_back(&id);
       }
-      if (groups.size() < 2) continue;
+      if (groups.size() < 2 || read_by_leaders_only(groups)) continue;
       const auto& [odd, members] = smallest(groups);
       Finding& finding = add(
           "nccl_environment_differs", Severity::kWarning,
@@ -66,6 +66,20 @@ class SetupChecks : NcclChecker {
       finding.where.ranks = ranks_of(members);
       finding.evidence = sides(groups);
     }
+  }
+
+  // NCCL prints a variable when it first reads it, and some are read by one process of a host or job only.
+  bool read_by_leaders_only(const Groups& groups) const {
+    auto silent = groups.find("not set");
+    if (groups.size() != 2 || silent == groups.end()) return false;
+    for (const auto& [value, members] : groups) {
+      if (value == "not set") continue;
+      bool root_only = members.size() == 1 && log_.processes.at(*members.front()).rank == 0;
+      bool one_a_host = members.size() == num_gpus_.size() &&
+                        std::all_of(members.begin(), members.end(), [](const NcclProcessId* id) { return id->device == 0; });
+      if (root_only || (one_a_host && num_gpus_.size() < log_.processes.size())) return true;
+    }
+    return false;
   }
 
   static bool may_differ(const std::string& name) {

@@ -158,6 +158,14 @@ TEST(Nccl, VersionsAndEnvironmentsAreCompared) {
   EXPECT_EQ(found.size(), 2u);
 }
 
+TEST(Nccl, AVariableThatOnlyLeadersReadDoesNotDiffer) {
+  Job job;
+  job.extra[0] = "NCCL_COMM_ID set by environment to 10.0.0.1:29500";
+  EXPECT_THAT(check_nccl(read(log_of(job))), IsEmpty());
+  job.extra[2] = job.extra[0];  // one process of each host
+  EXPECT_THAT(check_nccl(read(log_of(job))), IsEmpty());
+}
+
 TEST(Nccl, WhatWasAskedIsComparedWithWhatIsUsed) {
   Job job;
   for (auto& extra : job.extra) extra = "NCCL_SOCKET_IFNAME set by environment to ib";
