@@ -110,6 +110,26 @@ TEST(Hang, SendsWithoutReceiverPointAtTheReceiver) {
   EXPECT_THAT(hang.culprits, ElementsAre(2));
 }
 
+// Rank 1 posted a receive ahead, then got stuck outside of any call; its peer waits for it in a collective.
+TEST(Hang, AReceivePostedAheadDoesNotHideTheCulprit) {
+  Progress progress = job(4);
+  for (int rank : {0, 2, 3}) progress.ranks[rank].calls.push_back(call(kWorld, 5, "all_reduce", true));
+  progress.ranks[1].calls.push_back(call(kWorld, 4, "all_reduce", false));
+  progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
+  Hang hang = find_hang(progress);
+  EXPECT_EQ(hang.kind, Hang::Kind::kMissing);
+  EXPECT_THAT(hang.culprits, ElementsAre(1));
+}
+
+TEST(Hang, TwoReceivesWaitForEachOther) {
+  Progress progress = job(4);
+  progress.ranks[0].calls.push_back(pair_call("recv", 1, 0));
+  progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
+  Hang hang = find_hang(progress);
+  EXPECT_EQ(hang.kind, Hang::Kind::kCycle);
+  EXPECT_THAT(hang.culprits, ElementsAre(0, 1));
+}
+
 TEST(Hang, AMatchedPairWaitsForNobody) {
   Progress progress = job(4);
   progress.ranks[0].calls.push_back(pair_call("send", 0, 1));

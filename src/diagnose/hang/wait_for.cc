@@ -226,6 +226,24 @@ class Components {
   std::vector<std::vector<int>> components_;
 };
 
+// A rank may post sends and receives ahead and go on, so in a ring they say less than collectives: who of its ranks is
+// waited for by collectives alone and waits in none. Empty if the ring needs no pair.
+std::set<int> sinks_by_collectives(const std::vector<WaitEdge>& edges, const std::vector<int>& ring) {
+  std::vector<WaitEdge> inside;
+  for (const WaitEdge& edge : edges) {
+    bool is_pair = edge.op == "send" || edge.op == "recv";
+    bool in_ring = std::binary_search(ring.begin(), ring.end(), edge.waiter) &&
+                   std::binary_search(ring.begin(), ring.end(), edge.waited_on);
+    if (in_ring && !is_pair) inside.push_back(edge);
+  }
+  Components components(inside);
+  std::set<int> sinks;
+  for (const std::vector<int>& component : components.all()) {
+    if (component.size() == 1 && components.is_sink(component)) sinks.insert(component.front());
+  }
+  return sinks;
+}
+
 }  // namespace
 
 std::vector<int> members_of(const Progress& progress, const std::string& group) {
@@ -263,8 +281,13 @@ WaitSinks find_sinks(const std::vector<WaitEdge>& edges) {
     if (!components.is_sink(component)) continue;
     if (component.size() == 1) {
       sinks.ranks.insert(component.front());
-    } else {
+      continue;
+    }
+    std::set<int> without_pairs = sinks_by_collectives(edges, component);
+    if (without_pairs.empty()) {
       sinks.cycles.push_back(component);
+    } else {
+      sinks.ranks.merge(without_pairs);
     }
   }
   return sinks;
