@@ -145,6 +145,20 @@ struct CollectiveSchedule {
   std::vector<std::string> ops;  // in launch order
 };
 
+struct KernelMeta {
+  std::string name;
+  std::string outputs;  // "float16[1024, 1024][1024, 1]"
+  double estimated_ns = 0;
+};
+
+// What the kernels of a graph write.
+struct TensorMeta {
+  int rank = -1;
+  std::string compile_id;
+  CompiledFunction function;  // if known when it was logged
+  std::vector<KernelMeta> kernels;
+};
+
 struct ExecutionOrder {
   int rank = -1;
   std::vector<std::string> compile_ids;
@@ -161,6 +175,7 @@ struct CompileFacts : Facts {
   std::vector<CompilerHint> hints;
   std::vector<CompilerHint> cudagraph_skips;
   std::vector<CollectiveSchedule> schedules;
+  std::vector<TensorMeta> tensor_metas;
   std::vector<ExecutionOrder> execution_orders;
   std::map<std::string, std::string> versions;  // "pytorch" -> "2.11.0+cu130"
   std::map<std::string, std::string>

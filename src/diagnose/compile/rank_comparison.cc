@@ -8,6 +8,7 @@
 
 #include "diagnose/compile/rank_schedules.h"
 #include "diagnose/compile/rank_settings.h"
+#include "diagnose/compile/tensor_meta.h"
 #include "diagnose/compile/torch_prefix.h"
 
 namespace monograph::diagnose {
@@ -361,6 +362,7 @@ void conclude_ranks(const CompileJob& job, Report& report) {
   compare_settings(job, report);
   const bool graphs_agree = told.empty();
   compare_schedules(job, graphs_agree, report);
+  if (graphs_agree) compare_tensor_meta(job, report);
   compare_execution(job, all, report);
 }
 

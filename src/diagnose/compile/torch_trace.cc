@@ -9,12 +9,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "diagnose/compile/cache_event.h"
 #include "diagnose/compile/compile_log.h"
 #include "diagnose/compile/compile_metrics.h"
 #include "diagnose/compile/generated_code.h"
 #include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/json_fields.h"
 #include "diagnose/compile/recompile.h"
+#include "diagnose/compile/tensor_meta.h"
 #include "diagnose/compile/torch_prefix.h"
 #include "diagnose/source.h"
 
@@ -22,7 +24,7 @@ namespace monograph::diagnose {
 namespace {
 
 constexpr std::size_t kMaxPayload = std::size_t{64} << 20;
-constexpr std::size_t kMaxComponentValue = 240;
+constexpr std::size_t kMaxTensorMetas = 2000;
 
 enum class Kind { kOther, kString, kStart, kGraph, kOutputCode, kMetrics, kArtifact, kJson };
 
@@ -323,6 +325,14 @@ class TraceReader {
       ++builder_.facts().num_torn;
     } else if (name_ == "inductor_collective_schedule") {
       builder_.add(CollectiveSchedule{rank_, compile_id_, function(), payload_fields_.strings("")});
+    } else if (name_ == "inductor_runtime_and_tensor_meta") {
+      TensorMeta meta = parse_tensor_meta(payload_fields_);
+      meta.rank = rank_;
+      meta.compile_id = compile_id_;
+      meta.function = function();
+      if (builder_.facts().tensor_metas.size() < kMaxTensorMetas) {
+        builder_.facts().tensor_metas.push_back(std::move(meta));
+      }
     } else if (name_ == "graph_execution") {
       ExecutionOrder order;
       order.rank = rank_;
@@ -371,34 +381,12 @@ class TraceReader {
   }
 
   void read_cache_event() {
-    CacheEvent event;
-    const std::size_t cut = name_.find("_cache_");
-    if (cut == std::string::npos) return;
-    event.cache = name_.substr(0, cut);
-    const std::string state = name_.substr(cut + 7);
-    if (state == "hit") {
-      event.state = CacheState::kHit;
-    } else if (state == "bypass") {
-      event.state = CacheState::kBypass;
-    } else if (state != "miss") {
-      return;  // aotautograd_cache_hash repeats what hit and miss say
-    }
-    event.rank = rank_;
-    event.compile_id = compile_id_;
-    event.function = function();
-    event.key = payload_fields_.string("key");
-    event.reason = payload_fields_.string("cache_bypass_reason");
-    payload_fields_.for_each_string("components", [&](std::string_view text) {
-      // "[hash] name: value"
-      const std::size_t close = text.find("] ");
-      const std::size_t colon = text.find(": ", close);
-      if (!text.starts_with('[') || colon == std::string_view::npos) return;
-      event.components.push_back(
-          builder_.component({std::string(text.substr(close + 2, colon - close - 2)),
-                              std::string(text.substr(1, close - 1)),
-                              std::string(text.substr(colon + 2, kMaxComponentValue))}));
-    });
-    builder_.add(std::move(event));
+    std::optional<CacheEvent> event = parse_cache_event(name_, payload_fields_, builder_);
+    if (!event) return;
+    event->rank = rank_;
+    event->compile_id = compile_id_;
+    event->function = function();
+    builder_.add(std::move(*event));
   }
 
   void finish() {
