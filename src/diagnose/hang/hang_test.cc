@@ -121,6 +121,26 @@ TEST(Hang, AReceivePostedAheadDoesNotHideTheCulprit) {
   EXPECT_THAT(hang.culprits, ElementsAre(1));
 }
 
+// As above, but the peer of the receive waits for nobody: it must not be taken for the end of the waiting.
+TEST(Hang, AReceivePostedAheadDoesNotLeadAway) {
+  Progress progress = job(4);
+  progress.groups["a [1,2,3]"] = {"a", "data", {1, 2, 3}};
+  for (int rank : {2, 3}) progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
+  progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
+  EXPECT_THAT(find_hang(progress).culprits, ElementsAre(1));
+}
+
+// Rank 1 keeps 2 and 3 waiting because it waits for 0 in a pair, and 0 keeps others waiting too.
+TEST(Hang, APairShowsWhichOfTwoOnlyWaitsInTurn) {
+  Progress progress = job(6);
+  progress.groups["a [1,2,3]"] = {"a", "data", {1, 2, 3}};
+  progress.groups["b [0,4,5]"] = {"b", "data", {0, 4, 5}};
+  for (int rank : {2, 3}) progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
+  for (int rank : {4, 5}) progress.ranks[rank].calls.push_back(call("b [0,4,5]", 5, "all_reduce", true));
+  progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
+  EXPECT_THAT(find_hang(progress).culprits, ElementsAre(0));
+}
+
 TEST(Hang, TwoReceivesWaitForEachOther) {
   Progress progress = job(4);
   progress.ranks[0].calls.push_back(pair_call("recv", 1, 0));

@@ -1,6 +1,7 @@
 #include "diagnose/hang/wait_for.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -226,20 +227,16 @@ class Components {
   std::vector<std::vector<int>> components_;
 };
 
-// A rank may post sends and receives ahead and go on, so in a ring they say less than collectives: who of its ranks is
-// waited for by collectives alone and waits in none. Empty if the ring needs no pair.
-std::set<int> sinks_by_collectives(const std::vector<WaitEdge>& edges, const std::vector<int>& ring) {
-  std::vector<WaitEdge> inside;
-  for (const WaitEdge& edge : edges) {
-    bool is_pair = edge.op == "send" || edge.op == "recv";
-    bool in_ring = std::binary_search(ring.begin(), ring.end(), edge.waiter) &&
-                   std::binary_search(ring.begin(), ring.end(), edge.waited_on);
-    if (in_ring && !is_pair) inside.push_back(edge);
-  }
-  Components components(inside);
-  std::set<int> sinks;
+WaitSinks sinks_of(const std::vector<WaitEdge>& edges) {
+  Components components(edges);
+  WaitSinks sinks;
   for (const std::vector<int>& component : components.all()) {
-    if (component.size() == 1 && components.is_sink(component)) sinks.insert(component.front());
+    if (!components.is_sink(component)) continue;
+    if (component.size() == 1) {
+      sinks.ranks.insert(component.front());
+    } else {
+      sinks.cycles.push_back(component);
+    }
   }
   return sinks;
 }
@@ -275,22 +272,18 @@ std::vector<WaitEdge> wait_edges(const Progress& progress) {
 }
 
 WaitSinks find_sinks(const std::vector<WaitEdge>& edges) {
-  Components components(edges);
-  WaitSinks sinks;
-  for (const std::vector<int>& component : components.all()) {
-    if (!components.is_sink(component)) continue;
-    if (component.size() == 1) {
-      sinks.ranks.insert(component.front());
-      continue;
-    }
-    std::set<int> without_pairs = sinks_by_collectives(edges, component);
-    if (without_pairs.empty()) {
-      sinks.cycles.push_back(component);
-    } else {
-      sinks.ranks.merge(without_pairs);
-    }
-  }
-  return sinks;
+  WaitSinks all = sinks_of(edges);
+  std::vector<WaitEdge> collectives;
+  std::copy_if(edges.begin(), edges.end(), std::back_inserter(collectives),
+               [](const WaitEdge& edge) { return edge.op != "send" && edge.op != "recv"; });
+  WaitSinks firm = sinks_of(collectives);
+  if (firm.ranks.empty()) return all;
+  // A rank that is stuck keeps the others of its groups waiting in collectives, so it is among the firm ones; a
+  // wait in a pair shows which of them only waits in turn. Pairs that were posted ahead must not lead away from all.
+  std::set<int> both;
+  std::set_intersection(firm.ranks.begin(), firm.ranks.end(), all.ranks.begin(), all.ranks.end(),
+                        std::inserter(both, both.end()));
+  return {both.empty() ? std::move(firm.ranks) : std::move(both), {}};
 }
 
 }  // namespace monograph::diagnose
