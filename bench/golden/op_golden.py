@@ -65,7 +65,10 @@ def layer_norm(x, weight, bias, normalized_shape, eps):
 
 
 def attention(q, k, v, is_causal):
-    return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+    """Causal: the last query sees all keys."""
+    queries, keys = q.shape[2], k.shape[2]
+    mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries) if is_causal else None
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
 def split(x, split_size, dim):
@@ -176,8 +179,13 @@ def matrix_cases():
         ((3, 5), (5,)),
     ):
         yield "matmul", torch.matmul, [normal(*a), normal(*b)], {}
-    for is_causal in (False, True):
-        qkv = [normal(1, 2, 4, 3) for _ in range(3)]
+    for q, kv, is_causal in (
+        ((1, 2, 4, 3), (1, 2, 4, 3), False),
+        ((1, 2, 4, 3), (1, 2, 4, 3), True),
+        ((2, 4, 3, 2), (2, 2, 5, 2), True),
+        ((1, 3, 5, 2), (1, 1, 2, 2), False),
+    ):
+        qkv = [normal(*q), normal(*kv), normal(*kv)]
         yield "scaled_dot_product_attention", attention, qkv, {"is_causal": is_causal}
 
 
