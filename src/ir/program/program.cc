@@ -53,6 +53,26 @@ std::string text(const SortIdsStep& step) {
                      text(step.order), text(step.offsets));
 }
 
+std::string text(const AttentionStep& step) {
+  const auto tensor = [](std::string_view name, const AttentionStep::Tensor& t) {
+    return fmt::format("{} {} by [{}]", name, text(t.address), fmt::join(t.strides, ","));
+  };
+  std::string result = fmt::format(
+      "attention{} {} {}x{} heads on {} of {}, {} queries, {} keys, scale {:.9g}{} ({}, {}, {}",
+      step.is_backward ? "_backward" : "", dtype_name(step.dtype), step.batch, step.heads,
+      step.kv_heads, step.width, step.queries, step.keys, step.scale, step.causal ? ", causal" : "",
+      tensor("q", step.q), tensor("k", step.k), tensor("v", step.v));
+  if (!step.is_backward) {
+    return result + fmt::format(") -> {}, {}", tensor("output", step.output),
+                                tensor("logsumexp", step.logsumexp));
+  }
+  return result + fmt::format(", {}, {}, {}) -> {}, {}, {}, {} splits, workspace {}",
+                              tensor("output", step.output), tensor("logsumexp", step.logsumexp),
+                              tensor("grad_output", step.grad_output),
+                              tensor("grad_q", step.grad_q), tensor("grad_k", step.grad_k),
+                              tensor("grad_v", step.grad_v), step.num_splits, text(step.workspace));
+}
+
 std::string step_text(const Step& step) {
   const std::string work = std::visit([](const auto& w) { return text(w); }, step.work);
   return fmt::format("  {} {}  // {}; {} nodes, {} bytes (least {}), {} flops\n",

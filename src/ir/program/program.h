@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <variant>
 #include <vector>
@@ -58,8 +59,35 @@ struct SortIdsStep {
   Address ids, order, offsets;  // order: i32[num_positions], offsets: i32[num_ids + 1]
 };
 
+// softmax(scale q k^T, causally masked) v over heads of `width`, or its gradients. `heads` is a
+// multiple of `kv_heads`; causal: query i sees keys up to i + keys - queries.
+struct AttentionStep {
+  struct Tensor {  // [batch, head, position, width], or without width: logsumexp
+    Address address;
+    std::array<int64_t, 3> strides = {};  // elements; that of width is 1
+  };
+  static constexpr int64_t kMaxWidth = 256;  // f64: any
+  DType dtype = DType::kF32;  // of all but logsumexp (f32, or f64 too) and the workspace (f32)
+  bool is_backward = false, causal = false;
+  double scale = 1;
+  int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, width = 0;
+  Tensor q, k, v, output, logsumexp;
+  Tensor grad_output, grad_q, grad_k, grad_v;  // backward only
+  // Backward only. The keys of a head are split where there are few heads, and the gradients of q
+  // added up over the splits: the numbers depend on the shape, never on the threads.
+  int64_t num_splits = 1;
+  Address workspace;  // delta (sum of grad_output * output) by row, then the parts, if any
+
+  int64_t wanted_splits() const;  // enough jobs for the threads of any machine
+  int64_t keys_per_split() const;
+  bool has_parts() const;        // gradients of q that are added up apart, in f32
+  int64_t padded_width() const;  // of the rows of the parts: whole cache lines
+  int64_t num_deltas() const;    // floats, whole cache lines
+  int64_t workspace_bytes() const;
+};
+
 struct Step {
-  std::variant<KernelStep, GemmStep, SortIdsStep> work;
+  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep> work;
   std::string name;  // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
   Phase phase = Phase::kForward;
   int num_nodes = 1;  // graph nodes done by this step

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "runtime/cpu/attention/attention.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/gemm_bf16.h"
 #include "runtime/cpu/sort_ids.h"
@@ -91,6 +92,11 @@ std::function<void()> Executor::bind(const ir::SortIdsStep& step) const {
       sort_ids(reinterpret_cast<const int32_t*>(ids), num_positions, num_ids, order, offsets);
     }
   };
+}
+
+std::function<void()> Executor::bind(const ir::AttentionStep& step) const {
+  const auto memory = [this](const ir::Address& at) { return address(at); };
+  return [attention = Attention(step, memory)] { attention.run(); };
 }
 
 void Executor::run() {
