@@ -50,6 +50,10 @@ class ProgramBuilder {
         add_gemm(*node);
       } else if (node->is("sort_ids")) {
         add_sort(*node);
+      } else if (node->is("scaled_dot_product_attention")) {
+        add_attention(*node, false);
+      } else if (node->is("scaled_dot_product_attention_backward")) {
+        add_attention(*node, true);
       } else {
         check(node->is_placeholder() || ops::has_trait(*node, ops::kViewLike) ||
                   ops::has_trait(*node, ops::kGather),
@@ -202,6 +206,43 @@ class ProgramBuilder {
     step.name += node.op();
   }
 
+  ir::AttentionStep::Tensor attention_tensor(Value value) {
+    const auto& strides = at(value).strides;
+    return {address_of(value), {strides[0], strides[1], strides[2]}};
+  }
+
+  void add_attention(const Node& node, bool is_backward) {
+    const int first = is_backward ? 1 : 0;  // grad_output goes before q
+    const Value q = node.operand(first), k = node.operand(first + 1);
+    const auto result = [&](int i) { return attention_tensor({const_cast<Node*>(&node), i}); };
+    ir::AttentionStep work;
+    work.dtype = q.dtype();
+    work.is_backward = is_backward;
+    work.causal = node.attribute<bool>("causal");
+    work.scale = node.attribute<double>("scale");
+    work.batch = q.shape()[0], work.heads = q.shape()[1], work.kv_heads = k.shape()[1];
+    work.queries = q.shape()[2], work.keys = k.shape()[2], work.width = q.shape()[3];
+    work.q = attention_tensor(q);
+    work.k = attention_tensor(k);
+    work.v = attention_tensor(node.operand(first + 2));
+    work.output = is_backward ? attention_tensor(node.operand(4)) : result(0);
+    work.logsumexp = is_backward ? attention_tensor(node.operand(5)) : result(1);
+    if (is_backward) {
+      work.grad_output = attention_tensor(node.operand(0));
+      work.grad_q = result(0);
+      work.grad_k = result(1);
+      work.grad_v = result(2);
+      work.num_splits = work.wanted_splits();
+      buffers_.push_back({Segment::kScratch, work.workspace_bytes()});
+      work.workspace = address(static_cast<int>(buffers_.size()) - 1, 0, ir::DType::kF32);
+    }
+    ir::Step& step = add_step(node, work);
+    const ops::Cost cost = ops::cost_of(node);
+    step.flops = cost.flops;
+    step.bytes_moved = step.bytes_least = static_cast<int64_t>(cost.bytes);
+    step.name += node.op();
+  }
+
   void add_tensors() {
     for (Node* input : graph_.inputs()) {
       program_.inputs.push_back({input->name(), input->types()[0], address_of(input->result())});
@@ -232,6 +273,15 @@ class ProgramBuilder {
       if (gemm->has_bias) visit(gemm->bias);
     } else if (auto* sort = std::get_if<ir::SortIdsStep>(&step.work)) {
       for (Address* argument : {&sort->ids, &sort->order, &sort->offsets}) visit(*argument);
+    } else if (auto* work = std::get_if<ir::AttentionStep>(&step.work)) {
+      for (auto* tensor : {&work->q, &work->k, &work->v, &work->output, &work->logsumexp}) {
+        visit(tensor->address);
+      }
+      if (!work->is_backward) return;
+      for (auto* tensor : {&work->grad_output, &work->grad_q, &work->grad_k, &work->grad_v}) {
+        visit(tensor->address);
+      }
+      visit(work->workspace);
     }
   }
 

@@ -80,7 +80,9 @@ Tensor linear(Argument x, Argument weight);
 Tensor embedding(Argument weight, Argument ids);
 // The element at `index` along an axis; index has x's rank.
 Tensor gather(Argument x, Argument index, int axis);
-// softmax(q k' / sqrt(width)) v over [batch, heads, length, width].
+// softmax(q k' / sqrt(width)) v over [batch, heads, length, width]; causal: the last query sees all
+// keys. Without dropout the scores are never in memory, and k and v may have fewer heads, each for
+// an equal share of q's.
 Tensor attention(Argument q, Argument k, Argument v, bool is_causal, double dropout_rate = 0);
 // Zeros elements at random, new ones each step, and divides the others by what is kept.
 Tensor dropout(Argument x, double rate);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "frontend/trace/functions.h"
 #include "frontend/trace/trace.h"
+#include "ir/program/program.h"
 
 namespace monograph::trace {
 namespace {
@@ -144,12 +145,19 @@ Tensor linear(Argument x, Argument weight, Argument bias) {
 Tensor attention(Argument q, Argument k, Argument v, bool is_causal, double dropout_rate) {
   const Caller caller("attention", {q, k, v});
   const Tensor query = caller.read(q), key = caller.read(k), value = caller.read(v);
-  const double scale = 1 / std::sqrt(static_cast<double>(query.dim(-1)));
+  const int64_t width = query.dim(-1);
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  const bool has_kernel = query.rank() == 4 && width <= ir::AttentionStep::kMaxWidth;
+  if (dropout_rate == 0 && has_kernel) {
+    return emit_all("scaled_dot_product_attention", {query, key, value},
+                    {{"causal", is_causal}, {"scale", scale}})[0];
+  }
   Tensor scores = matmul(query, key.transpose(-1, -2)) * scale;
   if (is_causal) {
     Trace& trace = query.trace();
     const ir::TensorType positions{ir::DType::kI64, {query.dim(-2), key.dim(-2)}};
-    const Tensor is_past = ge(trace.iota(positions, 0), trace.iota(positions, 1));
+    const Tensor last_seen = trace.iota(positions, 0) + (key.dim(-2) - query.dim(-2));
+    const Tensor is_past = ge(last_seen, trace.iota(positions, 1));
     scores = where(is_past, scores, -std::numeric_limits<double>::infinity());
   }
   return matmul(dropout(softmax(scores, -1), dropout_rate), value);

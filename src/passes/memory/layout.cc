@@ -52,6 +52,14 @@ bool is_gather(const Node& node) {
 bool is_product(const Node& node) {
   return node.is("matmul") || node.is("addmm");
 }
+bool is_attention(const Node& node) {
+  return node.is("scaled_dot_product_attention") ||
+         node.is("scaled_dot_product_attention_backward");
+}
+// Rows of [batch, head, position, width] lie anywhere, but are whole.
+bool has_whole_rows(const ir::Shape& shape, const std::vector<int64_t>& strides) {
+  return shape.rank() < 4 || shape[3] == 1 || strides[3] == 1;
+}
 
 // Each element is read before the same element is written, so the result may lie over the operand.
 bool is_elementwise(const Node& node) {
@@ -257,7 +265,7 @@ class LayoutPlanner {
     if (view.is("permute")) return is_product(producer);
     if (!view.is("reshape") || !producer.is("permute")) return false;
     const Node& source = *producer.operand(0).node;
-    if (!is_product(source) && source.body() == nullptr) return false;
+    if (!is_product(source) && !is_attention(source) && source.body() == nullptr) return false;
     const Placement dense = {0, 0, producer.operand(0).shape().contiguous_strides()};
     const auto permuted = view_placement(producer, 0, dense);
     return !view_placement(view, 0, *permuted).has_value();
@@ -277,6 +285,12 @@ class LayoutPlanner {
         for (int i = node.num_operands() - 2; i < node.num_operands(); ++i) {
           if (!is_matrix(node.operand(i).shape(), at(node.operand(i)).strides)) {
             copy_operand(node, i, "a matrix product cannot read these strides");
+          }
+        }
+      } else if (is_attention(node)) {
+        for (int i = 0; i < node.num_operands(); ++i) {
+          if (!has_whole_rows(node.operand(i).shape(), at(node.operand(i)).strides)) {
+            copy_operand(node, i, "attention reads whole rows");
           }
         }
       } else if (node.is("sort_ids")) {
@@ -366,6 +380,7 @@ class LayoutPlanner {
     const bool is_dense = placement.strides == value.shape().contiguous_strides();
     if (node.is("sort_ids") && !is_dense) return false;
     if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
+    if (is_attention(node) && !has_whole_rows(value.shape(), placement.strides)) return false;
     if (!is_state_segment(placement.buffer)) return true;
     return is_dense && can_overwrite(node, value, placement);
   }
