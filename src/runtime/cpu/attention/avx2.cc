@@ -8,14 +8,14 @@
 
 #ifdef __x86_64__
 namespace monograph::runtime::attention {
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC push_options  // NOLINT: g++ only
+#pragma GCC target("avx2,fma")  // NOLINT: g++ only
 namespace {
 constexpr int kVectorBytes = 32, kTileRows = 6, kTileColumns = 2;
 #include "runtime/cpu/attention/backward.inc"
 constexpr Kernel kKernel{"avx2", kBlock, forward, delta, backward, sum_parts};
 }  // namespace
-#pragma GCC pop_options
+#pragma GCC pop_options  // NOLINT: g++ only
 
 const Kernel* avx2_kernel() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kKernel : nullptr;
