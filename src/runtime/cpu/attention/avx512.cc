@@ -8,7 +8,7 @@
 
 #ifdef __x86_64__
 namespace monograph::runtime::attention {
-#pragma GCC push_options  // NOLINT: g++ only
+#pragma GCC push_options                                           // NOLINT: g++ only
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")  // NOLINT: g++ only
 namespace {
 constexpr int kVectorBytes = 64, kTileRows = 8, kTileColumns = 2;
