@@ -110,10 +110,12 @@ TEST(Hang, SendsWithoutReceiverPointAtTheReceiver) {
   EXPECT_THAT(hang.culprits, ElementsAre(2));
 }
 
-// Rank 1 posted a receive ahead, then got stuck outside of any call; its peer waits for it in a collective.
+// Rank 1 posted a receive ahead, then got stuck outside of any call; its peer waits for it in a
+// collective.
 TEST(Hang, AReceivePostedAheadDoesNotHideTheCulprit) {
   Progress progress = job(4);
-  for (int rank : {0, 2, 3}) progress.ranks[rank].calls.push_back(call(kWorld, 5, "all_reduce", true));
+  for (int rank : {0, 2, 3})
+    progress.ranks[rank].calls.push_back(call(kWorld, 5, "all_reduce", true));
   progress.ranks[1].calls.push_back(call(kWorld, 4, "all_reduce", false));
   progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
   Hang hang = find_hang(progress);
@@ -121,11 +123,13 @@ TEST(Hang, AReceivePostedAheadDoesNotHideTheCulprit) {
   EXPECT_THAT(hang.culprits, ElementsAre(1));
 }
 
-// As above, but the peer of the receive waits for nobody: it must not be taken for the end of the waiting.
+// As above, but the peer of the receive waits for nobody: it must not be taken for the end of the
+// waiting.
 TEST(Hang, AReceivePostedAheadDoesNotLeadAway) {
   Progress progress = job(4);
   progress.groups["a [1,2,3]"] = {"a", "data", {1, 2, 3}};
-  for (int rank : {2, 3}) progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
+  for (int rank : {2, 3})
+    progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
   progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
   EXPECT_THAT(find_hang(progress).culprits, ElementsAre(1));
 }
@@ -135,8 +139,10 @@ TEST(Hang, APairShowsWhichOfTwoOnlyWaitsInTurn) {
   Progress progress = job(6);
   progress.groups["a [1,2,3]"] = {"a", "data", {1, 2, 3}};
   progress.groups["b [0,4,5]"] = {"b", "data", {0, 4, 5}};
-  for (int rank : {2, 3}) progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
-  for (int rank : {4, 5}) progress.ranks[rank].calls.push_back(call("b [0,4,5]", 5, "all_reduce", true));
+  for (int rank : {2, 3})
+    progress.ranks[rank].calls.push_back(call("a [1,2,3]", 5, "all_reduce", true));
+  for (int rank : {4, 5})
+    progress.ranks[rank].calls.push_back(call("b [0,4,5]", 5, "all_reduce", true));
   progress.ranks[1].calls.push_back(pair_call("recv", 0, 1));
   EXPECT_THAT(find_hang(progress).culprits, ElementsAre(0));
 }

@@ -278,8 +278,9 @@ WaitSinks find_sinks(const std::vector<WaitEdge>& edges) {
                [](const WaitEdge& edge) { return edge.op != "send" && edge.op != "recv"; });
   WaitSinks firm = sinks_of(collectives);
   if (firm.ranks.empty()) return all;
-  // A rank that is stuck keeps the others of its groups waiting in collectives, so it is among the firm ones; a
-  // wait in a pair shows which of them only waits in turn. Pairs that were posted ahead must not lead away from all.
+  // A rank that is stuck keeps the others of its groups waiting in collectives, so it is among the
+  // firm ones; a wait in a pair shows which of them only waits in turn. Pairs that were posted
+  // ahead must not lead away from all.
   std::set<int> both;
   std::set_intersection(firm.ranks.begin(), firm.ranks.end(), all.ranks.begin(), all.ranks.end(),
                         std::inserter(both, both.end()));

@@ -163,7 +163,8 @@ class NcclLogReader::Impl {
   // "NCCL version 2.10.3+cuda11.3" has no prefix.
   void read_bare(std::string_view text) {
     text = trim(text);
-    if (!text.starts_with("NCCL version ") || has(text, "compiled with")) return;  // the latter is RAS
+    if (!text.starts_with("NCCL version ") || has(text, "compiled with"))
+      return;  // the latter is RAS
     ++log_.num_lines;
     log_.versions.insert(std::string(word(text.substr(13))));
   }

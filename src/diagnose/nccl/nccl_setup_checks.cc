@@ -68,7 +68,8 @@ class SetupChecks : NcclChecker {
     }
   }
 
-  // NCCL prints a variable when it first reads it, and some are read by one process of a host or job only.
+  // NCCL prints a variable when it first reads it, and some are read by one process of a host or
+  // job only.
   bool read_by_leaders_only(const Groups& groups) const {
     auto silent = groups.find("not set");
     if (groups.size() != 2 || silent == groups.end()) return false;
@@ -76,7 +77,8 @@ class SetupChecks : NcclChecker {
       if (value == "not set") continue;
       bool root_only = members.size() == 1 && log_.processes.at(*members.front()).rank == 0;
       bool one_a_host = members.size() == num_gpus_.size() &&
-                        std::all_of(members.begin(), members.end(), [](const NcclProcessId* id) { return id->device == 0; });
+                        std::all_of(members.begin(), members.end(),
+                                    [](const NcclProcessId* id) { return id->device == 0; });
       if (root_only || (one_a_host && num_gpus_.size() < log_.processes.size())) return true;
     }
     return false;
