@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 // Three kinds of error. Each message names what was given, what is allowed and what to do.
 namespace monograph {
@@ -21,10 +24,29 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// A collective failed; recoverable. Names rank, operation and sequence number.
+// A collective failed; recoverable by a new group without the ranks at fault. The message names
+// rank, operation, label and sequence number; the fields hold the same for programs.
 class CommError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  struct Place {
+    int rank = -1;              // the rank that throws
+    std::string operation;      // "all_reduce"
+    std::string label;          // the caller's name for this call
+    int64_t sequence = -1;      // how many collectives the group began before this one
+    std::vector<int> at_fault;  // the ranks that are dead, stopped, absent or called otherwise
+  };
+
+  explicit CommError(const std::string& message) : std::runtime_error(message) {}
+  CommError(const std::string& message, Place place)
+      : std::runtime_error(message), place_(std::make_shared<const Place>(std::move(place))) {}
+
+  const Place& place() const {
+    static const Place kUnknown;
+    return place_ ? *place_ : kUnknown;
+  }
+
+ private:
+  std::shared_ptr<const Place> place_;  // shared: an exception's copies must not throw
 };
 
 template <typename... Args>
