@@ -32,7 +32,7 @@ class CommError : public std::runtime_error {
     int rank = -1;              // the rank that throws
     std::string operation;      // "all_reduce"
     std::string label;          // the caller's name for this call
-    int64_t sequence = -1;      // how many collectives the group began before this one
+    int64_t sequence = -1;      // 1 for the first collective of the group
     std::vector<int> at_fault;  // the ranks that are dead, stopped, absent or called otherwise
   };
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/call.h"
+#include "comm/flight_recorder.h"
+
+namespace monograph::comm {
+
+// What one rank of the world answered, or that it did not.
+struct RankReport {
+  enum class State {
+    kAlive,
+    kSilent,     // no answer: stopped, swapped out, or its host cannot be reached
+    kGone,       // its process ended, or its connection broke
+    kLeft,       // it said that it is done
+    kNeverCame,  // it never joined
+  };
+  State state = State::kAlive;
+  std::optional<Progress> progress;  // in the group asked about
+};
+
+// Why a job stops. The first one holds for all ranks.
+struct Failure {
+  std::vector<int> at_fault;  // of the world
+  std::string reason;         // "rank 2 is gone: its process ended"
+};
+
+// What a backend noticed when a call did not end well.
+struct Trouble {
+  std::string what;
+  std::vector<int> suspects;  // of the world
+  bool is_mismatch = false;   // the ranks called different things
+};
+
+// Names the ranks at fault for a call that did not end, from the reports of all ranks of the world.
+Failure judge(const Group& group, const Call& call, const Trouble& trouble,
+              const std::vector<RankReport>& reports);
+
+// Sees all ranks of a job, beside their collectives. Calls may come from any thread.
+class JobWatch {
+ public:
+  virtual ~JobWatch() = default;
+  // Cheap: asked while waiting. True once any rank failed, or this one lost contact with the job.
+  virtual bool has_failed() const = 0;
+  // Cheap. True if the rank said that it is done with the job.
+  virtual bool has_left(int world_rank) const = 0;
+  // Asks every rank how far it is in the group. Takes no longer than the watch's grace.
+  virtual std::vector<RankReport> ask(const std::string& group) = 0;
+  // Makes this the job's first failure unless there is one, tells all ranks, and returns the first.
+  virtual Failure settle(const Failure& failure) = 0;
+  // The first failure if there is one.
+  virtual std::optional<Failure> first_failure() const = 0;
+};
+
+}  // namespace monograph::comm
