@@ -2,8 +2,10 @@
 
 namespace monograph::analysis {
 
-std::unordered_set<const ir::Node*> live_nodes(const ir::Graph& graph) {
+std::unordered_set<const ir::Node*> live_nodes(const ir::Graph& graph,
+                                               std::span<const ir::Value> others) {
   std::unordered_set<const ir::Node*> live;
+  for (ir::Value other : others) live.insert(other.node);
   for (ir::Value root : graph.roots()) live.insert(root.node);
   const auto& nodes = graph.nodes();
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {

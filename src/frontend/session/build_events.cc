@@ -62,4 +62,26 @@ void write_recompile(EventLog& events, std::string_view frame_key, size_t num_si
                 {"recompile_reason", reason}});
 }
 
+void write_breaks(EventLog& events, std::string_view frame_key,
+                  const std::vector<trace::HostRead>& reads) {
+  for (const trace::HostRead& read : reads) {
+    const std::string reason = read.reason(), advice = read.advice();
+    events.write(EventLevel::kInfo, EventCategory::kCompile, "graph_break",
+                 {{"frame_key", frame_key},
+                  {"file", read.place.file},
+                  {"line", int64_t{read.place.line}},
+                  {"scope", read.place.scope},
+                  {"reason", reason},
+                  {"advice", advice}});
+  }
+}
+
+void write_recompile_limit(EventLog& events, std::string_view function, size_t num_signatures,
+                           std::string_view reason) {
+  events.write(EventLevel::kInfo, EventCategory::kCompile, "recompile_limit",
+               {{"function", function},
+                {"limit", static_cast<int64_t>(num_signatures)},
+                {"recompile_reason", reason}});
+}
+
 }  // namespace monograph::session

@@ -10,8 +10,9 @@
 namespace monograph::session {
 namespace {
 
-const std::vector<std::string_view> kNames = {"backend", "disable_pass", "dump_dir",   "fullgraph",
-                                              "mode",    "precision",    "stop_after", "verify"};
+const std::vector<std::string_view> kNames = {"backend",         "disable_pass", "dump_dir",
+                                              "fullgraph",       "mode",         "precision",
+                                              "recompile_limit", "stop_after",   "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {
@@ -24,11 +25,12 @@ bool parse_bool(std::string_view name, std::string_view value) {
   return value == "true";
 }
 
-int64_t parse_count(std::string_view name, std::string_view value) {
+int64_t parse_count(std::string_view name, std::string_view value, int64_t least,
+                    std::string_view allowed) {
   int64_t count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error != std::errc() || end != value.data() + value.size() || count < -1) {
-    throw_user_error("option {}='{}': use a number of passes, or -1 for all", name, value);
+  if (error != std::errc() || end != value.data() + value.size() || count < least) {
+    throw_user_error("option {}='{}': use {}", name, value, allowed);
   }
   return count;
 }
@@ -49,7 +51,9 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   } else if (name == "disable_pass") {
     options.disabled_passes.emplace_back(value);
   } else if (name == "stop_after") {
-    options.stop_after = parse_count(name, value);
+    options.stop_after = parse_count(name, value, -1, "a number of passes, or -1 for all");
+  } else if (name == "recompile_limit") {
+    options.recompile_limit = parse_count(name, value, 1, "a number of compilations, 1 or more");
   } else if (name == "dump_dir") {
     options.dump_dir = value;
   } else {
@@ -63,6 +67,10 @@ void check_options(const CompileOptions& options) {
   check_value("mode", options.mode, {"default"});
   check_value("precision", options.precision, {"f32", "bf16"});
   check_value("verify", options.verify, {"off", "warn", "fatal"});
+  if (options.recompile_limit < 1) {
+    throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
+                     options.recompile_limit);
+  }
   if (options.stop_after < -1) {
     throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
                      options.stop_after);

@@ -14,7 +14,8 @@ struct CompileOptions {
   std::string backend = "cpu";  // cpu, interpret (op by op, the oracle), null (never runs)
   std::string mode = "default";
   std::string precision = "f32";  // what products compute in: f32, bf16
-  bool fullgraph = false;         // there are no graph breaks yet: every trace is one graph
+  bool fullgraph = false;         // a graph break is an error
+  int64_t recompile_limit = 8;    // signatures and paths compiled; calls past it run op by op
   std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
   int64_t stop_after = -1;                    // passes that may change the graph; -1: all

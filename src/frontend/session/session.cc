@@ -9,21 +9,11 @@
 #include "base/error.h"
 #include "frontend/session/build_events.h"
 #include "frontend/session/executable.h"
-#include "frontend/session/signature.h"
 #include "frontend/session/state_store.h"
+#include "frontend/session/variant.h"
 #include "ir/verifier.h"
 
 namespace monograph::session {
-
-struct Compiled::Variant {
-  Signature signature;
-  std::unique_ptr<ir::Graph> graph;
-  TraceRecord record;
-  std::vector<std::string> unused_parameters;
-  std::vector<std::string> states, updated;  // read; changed by a run
-  StateStorage* storage = nullptr;
-  std::unique_ptr<Executable> executable;
-};
 
 struct Compiled::Data {
   TracedFunction function;
@@ -32,6 +22,13 @@ struct Compiled::Data {
   EventLog* events = nullptr;
   std::vector<std::unique_ptr<Variant>> variants;  // by signature
   Variant* last = nullptr;
+  int64_t num_eager_calls = 0;
+};
+
+struct Compiled::Call {
+  std::vector<ir::TensorType> types;
+  const runtime::InputMap* inputs = nullptr;  // null: nothing is known but the types
+  Journal journal = {};
 };
 
 namespace {
@@ -69,6 +66,29 @@ std::string input_name(const CompileOptions& options, size_t index) {
                                             : fmt::format("input{}", index);
 }
 
+std::vector<std::string> names_of(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::Graph::Output& output : graph.outputs()) names.push_back(output.name);
+  return names;
+}
+
+// A part of a trace, once, on copies of the states.
+std::vector<ir::Literal> evaluate(const ir::Graph& graph, HostStates& states,
+                                  const runtime::InputMap& inputs, const CompileOptions& options) {
+  if (options.backend != "cpu") return runtime::interpret(graph, inputs, states.map());
+  CpuStates copies;
+  const std::unique_ptr<Executable> executable = make_cpu(graph, copies, options);
+  for (const auto& [name, value] : states.map()) copies.write(name, value);
+  return executable->run(inputs);
+}
+
+void warn_of_limit(const CompileOptions& options, const std::string& reason) {
+  fmt::print(stderr,
+             "warning: '{}' was compiled {} times, its recompile_limit; other calls run op by op, "
+             "slowly. The last cause: {}\n",
+             options.name, options.recompile_limit, reason);
+}
+
 }  // namespace
 
 const ir::Literal& Results::operator[](std::string_view name) const {
@@ -93,18 +113,23 @@ trace::Outputs outputs_of(trace::Outputs outputs) {
   return outputs;
 }
 
-std::unique_ptr<Compiled::Variant> Compiled::trace(
-    const std::vector<ir::TensorType>& inputs) const {
+std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
+  const auto start = Clock::now();
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
   traced->set_precision({.compute = ir::parse_dtype(data_->options.precision)});
+  if (!data_->options.fullgraph) {
+    traced->set_host_reader([&](const trace::HostRead& each) { return read(*traced, each, call); });
+  }
   std::vector<trace::Tensor> tensors;
-  for (const ir::TensorType& type : inputs) {
+  for (const ir::TensorType& type : call.types) {
     tensors.push_back(traced->input(input_name(data_->options, tensors.size()), type));
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
   variant->graph = traced->finish(outputs);
-  variant->signature = {inputs, traced->switches()};
+  variant->signature = {call.types, traced->switches()};
+  variant->reads = traced->host_reads();
+  variant->numbers = call.journal;
   variant->unused_parameters = traced->unused_parameters();
   for (const auto& known : traced->states()) {
     data_->states->declare(known.state);
@@ -113,83 +138,177 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(
   for (const ir::Graph::Update& update : variant->graph->updates()) {
     variant->updated.push_back(update.state->name());
   }
+  variant->record.trace_ns = ns_since(start);
   return variant;
 }
 
-std::unique_ptr<Compiled::Variant> Compiled::build(
-    const std::vector<ir::TensorType>& inputs) const {
-  const auto start = Clock::now();
-  std::unique_ptr<Variant> variant = trace(inputs);
-  variant->record.trace_ns = ns_since(start);
-  const auto traced = Clock::now();
-  if (data_->options.verify != "off") {
-    verify(*variant->graph, data_->options.verify);
-    variant->record.verify_ns = ns_since(traced);
+// A read while tracing: what this call has read already, or what the graph so far gives.
+trace::HostValue Compiled::read(trace::Trace& trace, const trace::HostRead& read,
+                                Call& call) const {
+  const size_t number = trace.host_reads().size();
+  if (number < call.journal.size()) return call.journal[number];
+  if (call.inputs == nullptr) {
+    throw_user_error("{}\n  at {}:{}\n  while it is traced: call the function with inputs first",
+                     read.reason(), read.place.file, read.place.line);
   }
+  const std::unique_ptr<ir::Graph> graph = extract(trace.graph(), read.operands);
+  HostStates states;
+  for (const ir::Node* state : graph->states()) {
+    for (const auto& known : trace.states()) {
+      if (known.state.name() == state->name()) data_->states->declare(known.state);
+    }
+    states.write(state->name(), data_->states->get(state->name()));
+  }
+  runtime::InputMap inputs;
+  for (const ir::Node* input : graph->inputs()) {
+    const auto given = call.inputs->find(input->name());
+    if (given != call.inputs->end()) inputs[input->name()] = given->second;
+  }
+  for (size_t i = 0; i < number; ++i) {
+    const auto& results = trace.host_reads()[i].results;
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (graph->find_placeholder(results[k]->name()) == nullptr) continue;
+      inputs[results[k]->name()] = call.journal[i].literals[k];
+    }
+  }
+  call.journal.push_back(trace::perform(read, evaluate(*graph, states, inputs, data_->options)));
+  return call.journal.back();
+}
+
+Compiled::Variant& Compiled::build(Call& call) {
+  const auto start = Clock::now();
+  std::unique_ptr<Variant> variant = trace(call);
   run_user_passes(*variant->graph, data_->options);
   variant->record.num_nodes = variant->graph->num_nodes();
   variant->record.hash = variant->graph->hash();
-  make_executable(*variant);
-  if (data_->events == nullptr) return variant;
-  const std::string frame_key =
-      fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
-  if (!data_->variants.empty()) {
-    write_recompile(*data_->events, frame_key, data_->variants.size() + 1, reason_to_build(inputs));
+  make_executables(*variant);
+  Variant& built = *variant;
+  if (data_->events != nullptr) {
+    const std::string frame_key =
+        fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
+    if (!data_->variants.empty()) {
+      write_recompile(*data_->events, frame_key, data_->variants.size() + 1, reason_to_build(call));
+    }
+    write_breaks(*data_->events, frame_key, built.reads);
+    write_build(*data_->events, frame_key, *built.graph, built.record,
+                built.parts.back().executable->build(), data_->options.backend, ns_since(start));
   }
-  write_build(*data_->events, frame_key, *variant->graph, variant->record,
-              variant->executable->build(), data_->options.backend, ns_since(start));
-  return variant;
+  data_->variants.push_back(std::move(variant));
+  return *(data_->last = &built);
 }
 
-std::string Compiled::reason_to_build(const std::vector<ir::TensorType>& inputs) const {
+std::string Compiled::reason_to_build(const Call& call) const {
   std::vector<const Signature*> known;
-  for (const auto& each : data_->variants) known.push_back(&each->signature);
+  for (const auto& each : data_->variants) {
+    known.push_back(&each->signature);
+    if (!each->signature.serves(call.types)) continue;
+    const size_t at = each->first_difference(call.journal);
+    if (at == call.journal.size()) continue;
+    return read_reason(each->reads[at], each->numbers[at].number, call.journal[at].number);
+  }
   std::vector<std::string> names;
-  for (size_t i = 0; i < inputs.size(); ++i) names.push_back(input_name(data_->options, i));
-  return recompile_reason(known, inputs, names);
+  for (size_t i = 0; i < call.types.size(); ++i) names.push_back(input_name(data_->options, i));
+  return recompile_reason(known, call.types, names);
 }
 
-void Compiled::make_executable(Variant& variant) const {
-  const CompileOptions& options = data_->options;
-  variant.storage = &data_->states->host();
-  if (options.backend == "cpu") {
-    variant.storage = &data_->states->cpu();
-    variant.executable = make_cpu(*variant.graph, data_->states->cpu(), options);
-  } else if (options.backend == "null") {
-    variant.executable = make_null(*variant.graph, options);
+// The last segment first: it has the optimizer, which decides how states lie in memory.
+void Compiled::make_executables(Variant& variant) const {
+  std::vector<Segment> segments;
+  if (variant.reads.empty()) {
+    segments.push_back({variant.graph->clone(), {}});
   } else {
-    variant.executable = make_interpreted(*variant.graph, data_->states->host());
+    segments = cut_at_reads(*variant.graph, variant.reads);
   }
+  variant.parts.resize(segments.size());
+  const auto start = Clock::now();
+  if (data_->options.verify != "off") {
+    for (const Segment& segment : segments) verify(*segment.graph, data_->options.verify);
+    variant.record.verify_ns = ns_since(start);
+  }
+  for (size_t i = segments.size(); i-- > 0;) {
+    variant.parts[i].segment = std::move(segments[i]);
+    variant.parts[i].executable = make_executable(*variant.parts[i].segment.graph, variant.storage);
+  }
+}
+
+std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
+                                                      StateStorage*& storage) const {
+  const CompileOptions& options = data_->options;
+  storage = &data_->states->host();
+  if (options.backend == "cpu") {
+    storage = &data_->states->cpu();
+    return make_cpu(graph, data_->states->cpu(), options);
+  }
+  if (options.backend == "null") return make_null(graph, options);
+  return make_interpreted(graph, data_->states->host());
+}
+
+// The variant that serves this call as far as it is known; the one used last is tried first.
+Compiled::Variant* Compiled::find(const Call& call) const {
+  if (static_cast<int>(call.types.size()) != data_->function.arity) {
+    throw_user_error("the compiled function takes {} tensors, {} were given", data_->function.arity,
+                     call.types.size());
+  }
+  const auto serves = [&](const Variant& known) {
+    return known.signature.serves(call.types) && known.follows(call.journal);
+  };
+  if (data_->last != nullptr && serves(*data_->last)) return data_->last;
+  for (const auto& known : data_->variants) {
+    if (serves(*known)) return known.get();
+  }
+  return nullptr;
 }
 
 Compiled::Variant& Compiled::variant(const std::vector<ir::TensorType>& inputs) {
-  if (static_cast<int>(inputs.size()) != data_->function.arity) {
-    throw_user_error("the compiled function takes {} tensors, {} were given", data_->function.arity,
-                     inputs.size());
-  }
-  for (const auto& known : data_->variants) {
-    if (known->signature.serves(inputs)) return *(data_->last = known.get());
-  }
-  data_->variants.push_back(build(inputs));
-  return *(data_->last = data_->variants.back().get());
+  Call call{inputs};
+  Variant* known = find(call);
+  return known != nullptr ? *(data_->last = known) : build(call);
 }
 
 Results Compiled::operator()(const std::vector<ir::Literal>& inputs) {
-  Variant& chosen = variant(types_of(inputs));
   runtime::InputMap named;
   for (size_t i = 0; i < inputs.size(); ++i) named[input_name(data_->options, i)] = inputs[i];
-  data_->states->bring(chosen.states, *chosen.storage);
-  Results results;
-  results.values = chosen.executable->run(named);
-  data_->states->changed(chosen.updated, *chosen.storage);
-  for (const ir::Graph::Output& output : chosen.graph->outputs()) {
-    results.names.push_back(output.name);
+  Call call{types_of(inputs), &named};
+  while (true) {
+    Variant* chosen = find(call);
+    if (chosen == nullptr) {
+      if (num_signatures() >= data_->options.recompile_limit) return run_eagerly(call);
+      chosen = &build(call);
+    }
+    data_->last = chosen;
+    data_->states->bring(chosen->states, *chosen->storage);
+    std::optional<std::vector<ir::Literal>> values = chosen->run(named, call.journal);
+    if (!values) continue;  // another path: its number is in the journal now
+    data_->states->changed(chosen->updated, *chosen->storage);
+    return {names_of(*chosen->graph), std::move(*values)};
   }
+}
+
+// Traces and interprets: slow, and right for every call.
+Results Compiled::run_eagerly(Call& call) {
+  const std::string reason = reason_to_build(call);
+  const std::unique_ptr<Variant> traced = trace(call);
+  if (data_->num_eager_calls++ == 0) {
+    warn_of_limit(data_->options, reason);
+    if (data_->events != nullptr) {
+      write_recompile_limit(*data_->events, data_->options.name, data_->variants.size(), reason);
+    }
+  }
+  runtime::InputMap inputs = *call.inputs;
+  for (size_t i = 0; i < traced->reads.size(); ++i) {
+    for (size_t k = 0; k < traced->reads[i].results.size(); ++k) {
+      inputs[traced->reads[i].results[k]->name()] = call.journal[i].literals[k];
+    }
+  }
+  HostStates& host = data_->states->host();
+  data_->states->bring(traced->states, host);
+  Results results{names_of(*traced->graph), make_interpreted(*traced->graph, host)->run(inputs)};
+  data_->states->changed(traced->updated, host);
   return results;
 }
 
 Executable& Compiled::executable(const std::vector<ir::TensorType>& inputs) {
-  return *variant(inputs).executable;
+  return *variant(inputs).parts.back().executable;
 }
 
 const ir::Graph& Compiled::graph(const std::vector<ir::TensorType>& inputs) {
@@ -207,6 +326,15 @@ const std::vector<std::string>& Compiled::unused_parameters() const {
 
 int Compiled::num_signatures() const {
   return static_cast<int>(data_->variants.size());
+}
+
+const std::vector<trace::HostRead>& Compiled::breaks() const {
+  if (data_->last == nullptr) throw_user_error("the function was not traced yet: call it first");
+  return data_->last->reads;
+}
+
+int64_t Compiled::num_eager_calls() const {
+  return data_->num_eager_calls;
 }
 
 Session Compiled::session() const {

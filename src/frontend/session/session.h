@@ -17,6 +17,7 @@ namespace monograph::session {
 
 class Executable;
 class Session;
+class StateStorage;
 class StateStore;
 
 // A function over traced tensors, as compile() takes it: `arity` tensors in; what it returns,
@@ -63,18 +64,27 @@ class Compiled {
   // Trainable parameters that the loss does not depend on, in the last signature used.
   const std::vector<std::string>& unused_parameters() const;
   int num_signatures() const;
+  // The graph breaks of the path that was used last.
+  const std::vector<trace::HostRead>& breaks() const;
+  // Calls that were run op by op, past the recompile limit.
+  int64_t num_eager_calls() const;
   Session session() const;
 
  private:
   friend class Session;
   struct Data;
-  struct Variant;  // one signature
+  struct Variant;  // one signature and path
+  struct Call;     // what one call gives and has read so far
   explicit Compiled(std::shared_ptr<Data> data) : data_(std::move(data)) {}
+  Variant* find(const Call& call) const;
   Variant& variant(const std::vector<ir::TensorType>& inputs);
-  std::unique_ptr<Variant> build(const std::vector<ir::TensorType>& inputs) const;
-  std::unique_ptr<Variant> trace(const std::vector<ir::TensorType>& inputs) const;
-  void make_executable(Variant& variant) const;
-  std::string reason_to_build(const std::vector<ir::TensorType>& inputs) const;
+  Variant& build(Call& call);
+  std::unique_ptr<Variant> trace(Call& call) const;
+  trace::HostValue read(trace::Trace& trace, const trace::HostRead& read, Call& call) const;
+  void make_executables(Variant& variant) const;
+  std::unique_ptr<Executable> make_executable(const ir::Graph& graph, StateStorage*& storage) const;
+  Results run_eagerly(Call& call);
+  std::string reason_to_build(const Call& call) const;
   std::shared_ptr<Data> data_;
 };
 

@@ -61,4 +61,10 @@ std::string recompile_reason(const std::vector<const Signature*>& known,
   return fmt::format("{}", fmt::join(fewest, "; "));
 }
 
+std::string read_reason(const trace::HostRead& read, double expected, double given) {
+  return fmt::format("{} at {}:{}{}{}: expected {}, got {}: {}", read.reason(), read.place.file,
+                     read.place.line, read.place.scope.empty() ? "" : " in ", read.place.scope,
+                     expected, given, read.advice());
+}
+
 }  // namespace monograph::session

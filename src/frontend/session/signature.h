@@ -22,4 +22,7 @@ std::string recompile_reason(const std::vector<const Signature*>& known,
                              const std::vector<ir::TensorType>& types,
                              const std::vector<std::string>& input_names);
 
+// The same for a path that was traced with another number read on the host.
+std::string read_reason(const trace::HostRead& read, double expected, double given);
+
 }  // namespace monograph::session

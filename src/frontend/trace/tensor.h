@@ -53,6 +53,10 @@ class Tensor {
   Tensor sum(Location where = Location::current()) const;   // of all elements
   Tensor mean(Location where = Location::current()) const;  // of all elements
 
+  // The value, read on the host while the step runs: a graph break (host_read.h). Of one element.
+  double item(Location where = Location::current()) const;
+  bool is_true(Location where = Location::current()) const;
+
   // Appends the gradients of this scalar for every trainable parameter read so far.
   Gradients backward(Location where = Location::current()) const;
 

@@ -169,6 +169,17 @@ std::vector<Tensor> Trace::emit_all(std::string_view op,
   return emit_values(op, resolve(op, operands), std::move(attributes), where);
 }
 
+HostValue Trace::read_on_host(HostRead read, const Location& where) {
+  read.place = provenance(where);
+  if (!host_reader_) {
+    throw_user_error("graph break: {}\n  at {}:{}{}{}\n  {}", read.reason(), read.place.file,
+                     read.place.line, scope_.empty() ? "" : " in ", scope_, read.advice());
+  }
+  HostValue value = host_reader_(read);
+  host_reads_.push_back(std::move(read));
+  return value;
+}
+
 bool Trace::has_backward() {
   const auto& nodes = graph().nodes();
   return std::any_of(nodes.begin(), nodes.end(),
@@ -187,7 +198,11 @@ std::unique_ptr<ir::Graph> Trace::finish(const Outputs& outputs) {
     check(&tensor.trace() == this, "output '{}' is of another trace", name);
     graph().add_output(name, tensor.value());
   }
-  const auto live = analysis::live_nodes(graph());
+  std::vector<ir::Value> read;
+  for (const HostRead& each : host_reads_) {
+    read.insert(read.end(), each.operands.begin(), each.operands.end());
+  }
+  const auto live = analysis::live_nodes(graph(), read);
   graph().erase_if([&](const ir::Node& node) { return !live.contains(&node); });
   graph().renumber();
   return std::move(graph_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/trace/host_read.h"
 #include "frontend/trace/precision.h"
 #include "frontend/trace/tensor.h"
 #include "ir/graph.h"
@@ -60,6 +62,14 @@ class Trace : public std::enable_shared_from_this<Trace> {
   };
   const std::vector<Switch>& switches() const { return switches_; }
 
+  // Who reads values while the trace is made. Without one, and with `fullgraph`, reading is a
+  // UserError with place, reason and advice.
+  using HostReader = std::function<HostValue(const HostRead&)>;
+  void set_host_reader(HostReader reader) { host_reader_ = std::move(reader); }
+  // Notes the read and has it done.
+  HostValue read_on_host(HostRead read, const Location& where);
+  const std::vector<HostRead>& host_reads() const { return host_reads_; }
+
   bool has_backward();  // some node of the backward phase
 
   // Trainable parameters that were read but that the loss does not depend on.
@@ -80,8 +90,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   ir::Graph& graph();
   passes::PassContext& context() { return context_; }
 
-  // Ends the trace: sets the outputs, counts the step if it was read, drops nodes without effect.
-  // Tensors of it are of no use afterwards.
+  // Ends the trace: sets the outputs, counts the step if it was read, drops nodes without effect
+  // (what is read on the host has one). Tensors of it are of no use afterwards.
   std::unique_ptr<ir::Graph> finish(const Outputs& outputs);
 
  private:
@@ -103,6 +113,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<std::string, int> num_draws_;  // by scope
   std::vector<Switch> switches_;
   std::vector<std::string> unused_parameters_;
+  HostReader host_reader_;
+  std::vector<HostRead> host_reads_;
   State seed_, step_;
   std::string scope_;
   Location pinned_;

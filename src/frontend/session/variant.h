@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/session/executable.h"
+#include "frontend/session/segments.h"
+#include "frontend/session/session.h"
+#include "frontend/session/signature.h"
+
+namespace monograph::session {
+
+class StateStorage;
+
+// What the host read and did in one call, in order.
+using Journal = std::vector<trace::HostValue>;
+
+// One path through a compiled function: a signature of inputs, and the numbers that were read on
+// the way. Without host reads it is one graph; with them, a chain of segments.
+struct Compiled::Variant {
+  struct Part {
+    Segment segment;
+    std::unique_ptr<Executable> executable;
+  };
+
+  Signature signature;
+  std::unique_ptr<ir::Graph> graph;    // the whole path
+  std::vector<trace::HostRead> reads;  // where it leaves the graph
+  Journal numbers;                     // what was read there when it was traced
+  std::vector<Part> parts;             // one more than reads
+  TraceRecord record;
+  std::vector<std::string> unused_parameters;
+  std::vector<std::string> states, updated;  // read; changed by a run
+  StateStorage* storage = nullptr;
+
+  // True when the first numbers that this path read are those of the journal.
+  bool follows(const Journal& journal) const;
+  // The read at which the path leaves the journal, which it does not follow.
+  size_t first_difference(const Journal& journal) const;
+  // One step: the outputs in the graph's order. Nothing when a number read now is not the one that
+  // this path was traced with: the journal then ends with it, and no state has changed. Reads that
+  // the journal has are not done again.
+  std::optional<std::vector<ir::Literal>> run(const runtime::InputMap& inputs, Journal& journal);
+
+ private:
+  std::vector<ir::Literal> run_part(Part& part, const runtime::InputMap& values) const;
+};
+
+}  // namespace monograph::session
