@@ -2,19 +2,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "diagnose/finding.h"
+#include "diagnose/torch_prefix.h"
 
 // From files to a report, in two steps: each file's reader turns it into facts (many files at a
 // time), then each conclusion looks at all the facts together. Readers and conclusions are listed,
 // one line each, in registry/registry.cc.
 namespace monograph::diagnose {
 
-class Input;  // diagnose/source.h
+class Input;  // diagnose/input.h
 
 // What one file said; each reader derives its own.
 struct Facts {
@@ -52,7 +54,11 @@ struct Line {
   std::string_view raw;   // as in the file, without the end of line
   std::string_view text;  // without colours and what launchers prepend ("[rank1]:", "[0] ")
   std::int64_t number = 0;
-  int rank = -1;  // from what launchers or torch prepend
+  int rank = -1;                           // from what launchers or torch prepend
+  std::optional<TorchPrefix> prefix = {};  // of `text`, if torch's formatter wrote it
+
+  // True for what only the reader of compiler messages can make something of.
+  bool is_of_compiler() const { return prefix && is_compiler_record(*prefix); }
 };
 
 class LineReader {

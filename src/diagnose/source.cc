@@ -1,12 +1,10 @@
 #include "diagnose/source.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -20,19 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
-constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
-
-std::string cannot_read(std::string_view path, std::string_view reason) {
-  return fmt::format("cannot read '{}': {}", path, reason);
-}
+constexpr std::uintmax_t kLargeBytes = std::uintmax_t{16} << 20;
 
 // What came of one file.
 struct Outcome {
   std::unique_ptr<Facts> facts;
   Finding fault;  // `code` is empty if there is none
   bool is_truncated = false;
-  bool is_empty = false;  // read, with nothing in it
 };
 
 Finding unreadable(const std::string& path, std::string why, std::string advice) {
@@ -45,16 +37,18 @@ Finding unreadable(const std::string& path, std::string why, std::string advice)
   return finding;
 }
 
-Outcome read_file(const std::string& path) {
+Outcome read_file(const std::string& path, const ReadOptions& options) {
   Outcome outcome;
   try {
-    Input input(path);
+    Input input(path, options);
     if (input.head().empty()) {
       outcome.fault = unreadable(path, "the file is empty", "");
       outcome.fault.code = "empty";
       outcome.fault.severity = Severity::kNote;
       outcome.fault.what = fmt::format("'{}' is empty", path);
-      outcome.is_empty = true;
+      outcome.facts = std::make_unique<TextFacts>();  // that its rank is there may matter
+      outcome.facts->path = path;
+      outcome.facts->rank = rank_of_name(path);
       return outcome;
     }
     for (const Reader& reader : readers()) {
@@ -89,17 +83,36 @@ void add_facts(std::unique_ptr<Facts> facts, FactsList& all) {
   all.push_back(std::move(facts));
 }
 
-// Files are handed out one by one, so a long one does not hold up the others.
-std::vector<Outcome> read_files(const std::vector<std::string>& files) {
+bool is_large(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  return !error && size > kLargeBytes;
+}
+
+// Large files are read one after another, each by all threads; of the others each thread takes one
+// after another.
+std::vector<Outcome> read_files(const std::vector<std::string>& files, ReadOptions options) {
   std::vector<Outcome> outcomes(files.size());
+  std::vector<std::size_t> small;
+  const bool share = files.size() < options.num_threads;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (share || is_large(files[i])) {
+      outcomes[i] = read_file(files[i], options);
+    } else {
+      small.push_back(i);
+    }
+  }
+  const unsigned num_threads = std::exchange(options.num_threads, 1);
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < files.size(); i = next++) outcomes[i] = read_file(files[i]);
+    for (std::size_t i = next++; i < small.size(); i = next++) {
+      outcomes[small[i]] = read_file(files[small[i]], options);
+    }
   };
-  const std::size_t num_threads =
-      std::min<std::size_t>(files.size(), std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < num_threads; ++i) threads.emplace_back(work);
+  for (std::size_t i = 1; i < std::min<std::size_t>(small.size(), num_threads); ++i) {
+    threads.emplace_back(work);
+  }
   work();
   threads.clear();
   return outcomes;
@@ -172,108 +185,6 @@ void merge_equal(std::vector<Finding>& findings) {
 
 }  // namespace
 
-struct Input::Stream {
-  gzFile file = nullptr;
-  ~Stream() {
-    if (file != nullptr) gzclose(file);
-  }
-};
-
-Input::Input(std::string path) : path_(std::move(path)), stream_(std::make_unique<Stream>()) {
-  std::error_code error;
-  if (fs::is_directory(path_, error)) throw UserError(cannot_read(path_, "it is a folder"));
-  stream_->file = gzopen(path_.c_str(), "rb");
-  if (stream_->file == nullptr) throw UserError(cannot_read(path_, std::strerror(errno)));
-  gzbuffer(stream_->file, 256 * 1024);
-  std::string head(kHeadBytes, '\0');
-  std::size_t filled = 0;
-  while (filled < head.size()) {
-    const std::size_t got = read(head.data() + filled, head.size() - filled);
-    if (got == 0) break;
-    filled += got;
-  }
-  head.resize(filled);
-  head_ = std::move(head);
-  compressed_ = gzdirect(stream_->file) == 0;
-  bytes_read_ = 0;
-  if (filled == 0 && truncated_) throw UserError(cannot_read(path_, "damaged gzip data"));
-}
-
-Input::~Input() = default;
-
-std::size_t Input::read(char* buffer, std::size_t capacity) {
-  if (head_taken_ < head_.size()) {
-    const std::size_t count = std::min(capacity, head_.size() - head_taken_);
-    std::memcpy(buffer, head_.data() + head_taken_, count);
-    head_taken_ += count;
-    bytes_read_ += static_cast<std::int64_t>(count);
-    return count;
-  }
-  const auto wanted = static_cast<unsigned>(std::min<std::size_t>(capacity, 1u << 30));
-  const int got = gzread(stream_->file, buffer, wanted);
-  int code = Z_OK;
-  gzerror(stream_->file, &code);
-  if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) truncated_ = true;
-  if (got <= 0) return 0;
-  bytes_read_ += got;
-  return static_cast<std::size_t>(got);
-}
-
-std::string Input::read_all(std::size_t limit) {
-  std::string all;
-  for (;;) {
-    const std::size_t old_size = all.size();
-    all.resize(old_size + kBufferBytes);
-    const std::size_t got = read(all.data() + old_size, kBufferBytes);
-    all.resize(old_size + got);
-    if (got == 0) return all;
-    if (all.size() > limit) {
-      throw UserError(
-          cannot_read(path_, fmt::format("more than {} MiB, the limit for its kind", limit >> 20)));
-    }
-  }
-}
-
-std::size_t Input::fill() {
-  if (line_begin_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + line_begin_, buffer_end_ - line_begin_);
-    buffer_end_ -= line_begin_;
-    line_begin_ = 0;
-  }
-  if (buffer_.size() - buffer_end_ < kBufferBytes / 2) {
-    buffer_.resize(std::max(kBufferBytes, buffer_.size() * 2));
-  }
-  const std::size_t got = read(buffer_.data() + buffer_end_, buffer_.size() - buffer_end_);
-  buffer_end_ += got;
-  return got;
-}
-
-bool Input::next_line(std::string_view& line) {
-  std::size_t searched = 0;  // bytes after line_begin_ known to hold no end of line
-  for (;;) {
-    const std::size_t length = buffer_end_ - line_begin_;
-    const char* begin = buffer_.data() + line_begin_;
-    const void* found =
-        length > searched ? std::memchr(begin + searched, '\n', length - searched) : nullptr;
-    if (found != nullptr || length >= kMaxLineBytes) {
-      const std::size_t size =
-          found != nullptr ? static_cast<std::size_t>(static_cast<const char*>(found) - begin)
-                           : kMaxLineBytes;
-      line = std::string_view(begin, size);
-      line_begin_ += size + (found != nullptr ? 1 : 0);
-      break;
-    }
-    searched = length;
-    if (fill() > 0) continue;
-    if (length == 0) return false;
-    line = std::string_view(buffer_.data() + line_begin_, length);
-    line_begin_ = buffer_end_;
-    break;
-  }
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  return true;
-}
-
 std::vector<std::string> find_files(const std::vector<std::string>& paths, Report& report) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -325,19 +236,20 @@ std::string job_folder(std::string_view path) {
   return std::string(split_path(folder).first);
 }
 
-Report diagnose_paths(const std::vector<std::string>& paths, std::string title) {
+Report diagnose_paths(const std::vector<std::string>& paths, std::string title,
+                      ReadOptions options) {
+  if (options.num_threads == 0) {
+    options.num_threads = std::max(1u, std::thread::hardware_concurrency());
+  }
   Report report;
   report.title = std::move(title);
   const std::vector<std::string> files = find_files(paths, report);
-  std::vector<Outcome> outcomes = read_files(files);
+  std::vector<Outcome> outcomes = read_files(files, options);
   FactsList all;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     Outcome& outcome = outcomes[i];
-    if (outcome.is_empty) ++report.files_read;
-    if (!outcome.fault.code.empty()) {
-      report.findings.push_back(std::move(outcome.fault));
-      continue;
-    }
+    if (!outcome.fault.code.empty()) report.findings.push_back(std::move(outcome.fault));
+    if (!outcome.facts) continue;
     ++report.files_read;
     if (outcome.is_truncated) {
       Finding finding = unreadable(files[i], "its gzip data ends early or is damaged",
@@ -346,7 +258,7 @@ Report diagnose_paths(const std::vector<std::string>& paths, std::string title) 
       finding.what = fmt::format("'{}' was read only in part", files[i]);
       report.findings.push_back(std::move(finding));
     }
-    if (outcome.facts) add_facts(std::move(outcome.facts), all);
+    add_facts(std::move(outcome.facts), all);
   }
   for (const Conclusion& conclusion : conclusions()) conclusion.conclude(all, report);
   merge_equal(report.findings);

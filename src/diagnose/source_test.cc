@@ -41,7 +41,9 @@ class Source : public testing::Test {
 
 std::vector<std::string> lines_of(Input& input) {
   std::vector<std::string> lines;
-  for (std::string_view line; input.next_line(line);) lines.emplace_back(line);
+  for (std::string piece; input.next_lines(piece);) {
+    for_each_line(piece, [&](std::string_view line) { lines.emplace_back(line); });
+  }
   return lines;
 }
 
@@ -67,6 +69,19 @@ TEST_F(Source, ReadsLinesLongerThanItsBuffer) {
   EXPECT_EQ(lines[1], "end");
   EXPECT_EQ(lines[2].size(), 900'000u);
   EXPECT_EQ(input.bytes_read(), static_cast<std::int64_t>(text.size()));
+}
+
+TEST_F(Source, PiecesKeepTogetherWhatBelongsTogether) {
+  const std::string text = "a\n\tb\n\tc\n\n\td\ne\n\nf\n\tg";
+  const std::string path = write("pieces.log", text);
+  for (std::size_t piece_bytes = 1; piece_bytes < 20; ++piece_bytes) {
+    Input input(path, {.piece_bytes = piece_bytes});
+    std::string all;
+    for (std::string piece; input.next_lines(piece, '\t'); all += piece) {
+      EXPECT_NE(piece.front(), '\t');
+    }
+    EXPECT_EQ(all, text);
+  }
 }
 
 TEST_F(Source, TruncatedGzipKeepsItsBeginning) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <deque>
 #include <utility>
 
-#include "diagnose/source.h"
+#include "diagnose/input.h"
+#include "diagnose/ordered_pieces.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -75,9 +77,22 @@ Prefix bracket_prefix(std::string_view text) {
   return prefix;
 }
 
+// "[1,3]<stderr>:", of mpirun --tag-output: job and rank
+Prefix mpi_prefix(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string_view::npos || comma < 2 || count_digits(text, 1) != comma - 1) return {};
+  for (const std::string_view close : {"]<stderr>:", "]<stdout>:", "]<stddiag>:"}) {
+    std::size_t end = 0;
+    const int rank = rank_at(text, comma + 1, close, end);
+    if (rank >= 0) return {end, rank};
+  }
+  return {};
+}
+
 Prefix next_prefix(std::string_view text) {
   if (text.empty()) return {};
   if (text[0] == '[') {
+    if (const Prefix prefix = mpi_prefix(text.substr(0, 40)); prefix.length > 0) return prefix;
     if (const Prefix prefix = bracket_prefix(text); prefix.length > 0) return prefix;
     return {stamp_length(text), -1};
   }
@@ -92,6 +107,10 @@ Prefix next_prefix(std::string_view text) {
     return {std::min(text.size(), close + (text.substr(close + 1, 1) == " " ? 2 : 1)), rank};
   }
   if (text.starts_with("> ")) return {2, -1};
+  // Container runtimes, behind their time stamp; F is a full line, P a part.
+  for (const std::string_view stream : {"stderr F ", "stdout F ", "stderr P ", "stdout P "}) {
+    if (text.starts_with(stream)) return {stream.size(), -1};
+  }
   if (is_digit(text[0])) {
     std::size_t end = 0;
     const int rank = rank_at(text, 0, ": ", end);  // srun --label
@@ -111,14 +130,37 @@ bool is_host_label(std::string_view text) {
   });
 }
 
-// Launchers in front of a head, a host's label among them; leaves what is none of these.
+// Launchers in front of a head, a host's label among them; leaves what is none of these. The
+// "[rank1]:" right before the head belongs to it, whatever stands in front.
 int strip_before_head(std::string_view& before) {
   int rank = strip_launcher(before);
-  const std::size_t bracket = before.find("[rank");
-  if (bracket == std::string_view::npos || !is_host_label(before.substr(0, bracket))) return rank;
-  before.remove_prefix(bracket);
-  const int inner = strip_launcher(before);
-  return inner >= 0 ? inner : rank;
+  const std::size_t bracket = before.rfind("[rank");
+  if (bracket == std::string_view::npos) return rank;
+  std::string_view last = before.substr(bracket);
+  const int inner = strip_launcher(last);
+  if (inner < 0 || !last.empty()) return rank;
+  before = before.substr(0, bracket);
+  if (is_host_label(before)) before = {};
+  return inner;
+}
+
+// Some lines of the file.
+struct TextPiece {
+  std::string bytes;
+  std::vector<Line> lines;        // numbered from the piece's first, 1
+  std::deque<std::string> clean;  // lines without their colours
+  std::int64_t num_lines = 0;
+};
+
+void split_piece(TextPiece& piece) {
+  piece.lines.clear();
+  piece.clean.clear();
+  piece.num_lines = 0;
+  piece.clean.emplace_back();
+  for_each_line(piece.bytes, [&](std::string_view raw) {
+    split_raw_line(raw, ++piece.num_lines, piece.clean.back(), piece.lines);
+    if (!piece.clean.back().empty()) piece.clean.emplace_back();
+  });
 }
 
 }  // namespace
@@ -175,12 +217,13 @@ std::size_t find_log_head(std::string_view text, std::size_t from) {
   return std::string_view::npos;
 }
 
-std::vector<Line> split_raw_line(std::string_view raw, std::int64_t number, std::string& storage) {
-  std::vector<Line> lines;
+void split_raw_line(std::string_view raw, std::int64_t number, std::string& storage,
+                    std::vector<Line>& lines) {
+  const std::size_t first = lines.size();
   const std::string_view clean = strip_ansi(raw, storage);
   const auto add = [&](std::string_view text, int rank) {
     const int inner = strip_launcher(text);
-    lines.push_back({raw, text, number, inner >= 0 ? inner : rank});
+    lines.push_back({raw, text, number, inner >= 0 ? inner : rank, parse_torch_prefix(text)});
   };
   for (std::size_t begin = 0; begin <= clean.size();) {
     const std::size_t cut = std::min(clean.find('\r', begin), clean.size());
@@ -198,7 +241,7 @@ std::vector<Line> split_raw_line(std::string_view raw, std::int64_t number, std:
       }
       const std::string_view line = piece.substr(0, next);
       if (head == std::string_view::npos) {
-        if (!line.empty() || (cut == clean.size() && lines.empty())) add(line, -1);
+        if (!line.empty() || (cut == clean.size() && lines.size() == first)) add(line, -1);
       } else {
         std::string_view before = line.substr(0, head);
         const int rank = strip_before_head(before);
@@ -209,7 +252,6 @@ std::vector<Line> split_raw_line(std::string_view raw, std::int64_t number, std:
       piece.remove_prefix(next);
     }
   }
-  return lines;
 }
 
 bool looks_like_text(std::string_view head, std::string_view) {
@@ -222,16 +264,25 @@ bool looks_like_text(std::string_view head, std::string_view) {
 }
 
 std::unique_ptr<Facts> read_text_log(Input& input) {
-  std::vector<std::unique_ptr<LineReader>> open;
-  for (const LineReaderEntry& entry : line_readers()) open.push_back(entry.make());
+  const unsigned num_threads = input.options().num_threads;
+  std::vector<TextPiece> pieces(num_threads);
+  std::vector<std::unique_ptr<LineReader>> readers;
+  for (const LineReaderEntry& entry : line_readers()) readers.push_back(entry.make());
   auto facts = std::make_unique<TextFacts>();
-  std::string storage;
-  for (std::string_view raw; input.next_line(raw);) {
-    for (const Line& line : split_raw_line(raw, ++facts->num_lines, storage)) {
-      for (const auto& reader : open) reader->read(line);
-    }
+  PieceWork work;
+  work.take = [&](unsigned slot) { return input.next_lines(pieces[slot].bytes); };
+  work.work = [&](unsigned slot) { split_piece(pieces[slot]); };
+  work.stages.emplace_back([&](unsigned slot) {
+    for (Line& line : pieces[slot].lines) line.number += facts->num_lines;
+    facts->num_lines += pieces[slot].num_lines;
+  });
+  for (const auto& reader : readers) {
+    work.stages.emplace_back([&](unsigned slot) {
+      for (const Line& line : pieces[slot].lines) reader->read(line);
+    });
   }
-  for (const auto& reader : open) {
+  run_in_order(work, num_threads);
+  for (const auto& reader : readers) {
     if (auto part = reader->finish()) facts->parts.push_back(std::move(part));
   }
   return facts;

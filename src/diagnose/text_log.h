@@ -31,8 +31,9 @@ int strip_launcher(std::string_view& text);
 // at or after `from`; npos if there is none.
 std::size_t find_log_head(std::string_view text, std::size_t from);
 
-// The lines in `raw`: cut at each log head inside it and at carriage returns. The views in the
-// result lie in `raw` or `storage`.
-std::vector<Line> split_raw_line(std::string_view raw, std::int64_t number, std::string& storage);
+// Appends the lines in `raw`: cut at each log head inside it and at carriage returns. Their views
+// lie in `raw` or `storage`.
+void split_raw_line(std::string_view raw, std::int64_t number, std::string& storage,
+                    std::vector<Line>& lines);
 
 }  // namespace monograph::diagnose

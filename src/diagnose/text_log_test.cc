@@ -9,8 +9,10 @@ constexpr std::string_view kHead = "V0804 12:34:12.819000 77 torch/_dynamo/guard
 
 std::vector<std::pair<int, std::string>> split(std::string_view raw) {
   std::string storage;
+  std::vector<Line> lines;
+  split_raw_line(raw, 1, storage, lines);
   std::vector<std::pair<int, std::string>> pieces;
-  for (const Line& line : split_raw_line(raw, 1, storage)) {
+  for (const Line& line : lines) {
     pieces.emplace_back(line.rank, std::string(line.text));
   }
   return pieces;
@@ -33,6 +35,8 @@ TEST(TextLog, TakesOffLaunchers) {
            {"[2024-08-21 03:38:02,117] ", -1},
            {"2024-08-21T03:38:02.117Z [rank1]:", 1},
            {"container-node16: [rank4]:", 4},
+           {"[1,3]<stderr>:", 3},
+           {"2025-03-17T08:15:42.123456789Z stderr F [rank2]:", 2},
            {"\x1b[36m(RayTrainWorker pid=1)\x1b[0m [rank0]:", 0},
        }) {
     EXPECT_EQ(split(prefix + message), (Pieces{{rank, message}})) << prefix;
@@ -53,6 +57,8 @@ TEST(TextLog, CutsLinesTornIntoEachOther) {
   EXPECT_EQ(split("[rank0]:" + one + "[rank1]:" + two), (Pieces{{0, one}, {1, two}}));
   EXPECT_EQ(split(" 45%|###  | 3/10 [00:01<00:02]" + two),
             (Pieces{{-1, " 45%|###  | 3/10 [00:01<00:02]"}, {-1, two}}));
+  EXPECT_EQ(split(" 45%|###  | 3/10 [00:01<00:02][rank1]:" + two),
+            (Pieces{{1, " 45%|###  | 3/10 [00:01<00:02]"}, {1, two}}));
   EXPECT_EQ(split("a\rb"), (Pieces{{-1, "a"}, {-1, "b"}}));
 }
 

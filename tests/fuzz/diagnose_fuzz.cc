@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "diagnose/finding.h"
+#include "diagnose/input.h"
 #include "diagnose/reader.h"
 #include "diagnose/source.h"
 #include "diagnose/text_log.h"
@@ -62,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     report = diagnose_paths({path}, "fuzz");
   } else {
     try {
-      Input input(path);
+      Input input(path, {.piece_bytes = 200});  // small pieces, so that their seams are met
       auto facts = reader->read(input);
       if (facts) conclude(std::move(facts), report);
     } catch (const monograph::UserError&) {

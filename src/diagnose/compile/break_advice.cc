@@ -55,6 +55,9 @@ constexpr Rule kRules[] = {
      "read clocks and environment outside the compiled function and pass the value in"},
     {"builtin operator `open`|builtin: open|io.open|textiowrapper",
      "do file input and output outside the compiled function"},
+    {"lr_scheduler.py",
+     "the learning rate scheduler wraps optimizer.step: nothing to change, what is inside the step "
+     "is compiled all the same"},
     {"context manager|genericcontextwrapping|contextwrapping",
      "enter the context manager outside the compiled function, or use one that the compiler knows "
      "(torch.no_grad, torch.autocast, torch.profiler.record_function)"},
@@ -114,6 +117,36 @@ bool matches(std::string_view text, std::string_view pattern) {
   return false;
 }
 
+// Names of calls in the spelling of other versions: "call_method TensorVariable() numpy () {}" is a
+// call of .numpy(), "call_function BuiltinVariable(open) [...]" one of the builtin open.
+std::string calls_in(std::string_view text) {
+  constexpr std::string_view kMethod = "call_method ", kBuiltin = "builtinvariable(";
+  std::string calls;
+  if (const std::size_t at = text.find(kMethod); at != std::string_view::npos) {
+    const std::size_t object = text.find(") ", at);
+    if (object != std::string_view::npos) {
+      const std::string_view rest = text.substr(object + 2);
+      const std::string_view name = rest.substr(0, rest.find(' '));
+      calls += fmt::format(" tensor.{0} .{0}() method {0}", name);
+    }
+  }
+  if (const std::size_t at = text.find(kBuiltin); at != std::string_view::npos) {
+    const std::string_view rest = text.substr(at + kBuiltin.size());
+    calls += fmt::format(" builtin operator `{}`", rest.substr(0, rest.find(')')));
+  }
+  return calls;
+}
+
+// Hints that say what to do, and not only that PyTorch's developers could do something.
+bool is_useful(std::string_view hint) {
+  for (const std::string_view start :
+       {"Please report an issue", "Please file an issue", "This graph break",
+        "It may be possible to write Dynamo", "If you think", "Your code may"}) {
+    if (hint.starts_with(start)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string break_advice(const GraphBreak& graph_break) {
@@ -124,15 +157,13 @@ std::string break_advice(const GraphBreak& graph_break) {
   // What follows is a list of examples.
   const std::string explanation =
       graph_break.explanation.substr(0, graph_break.explanation.find("This function is either"));
-  const std::string text =
-      lower(graph_break.reason + " " + graph_break.context + " " + explanation);
+  std::string text = lower(graph_break.reason + " " + graph_break.context + " " + explanation);
+  text += calls_in(text);
   for (const Rule& rule : kRules) {
     if (matches(text, rule.pattern)) return std::string(rule.advice);
   }
   for (const std::string& hint : graph_break.hints) {
-    if (!hint.starts_with("Please report an issue") && !hint.starts_with("This graph break")) {
-      return hint;
-    }
+    if (is_useful(hint)) return hint;
   }
   return "move this line outside the compiled function, or rewrite it with torch operations; "
          "torch.compile(fullgraph=True) turns each break into an error at its line";

@@ -87,10 +87,35 @@ MissCause cause_of(const std::vector<ComponentChange>& changes) {
   return cause;
 }
 
+// Whether a key was looked up before, so that its entry could have been there: earlier in the same
+// log, or in one that had ended. Copies of a log and processes side by side prove nothing.
+class Lookups {
+ public:
+  explicit Lookups(const CompileJob& job) {
+    for (const CompileFacts* log : job.logs) {
+      for (const CacheEvent& event : log->cache_events) logs_[&event] = log;
+    }
+  }
+
+  bool came_before(const CacheEvent& earlier, const CacheEvent& miss) const {
+    if (miss.key.empty() || earlier.key != miss.key) return false;
+    if (&earlier == &miss) {
+      return miss.count > 1 && (miss.stamp < 0 || miss.last_stamp > miss.stamp);
+    }
+    const CompileFacts* const log = logs_.at(&earlier);
+    if (log == logs_.at(&miss)) return miss.stamp < 0 || earlier.stamp < miss.stamp;
+    return miss.stamp >= 0 && log->last_stamp >= 0 && log->last_stamp < miss.stamp;
+  }
+
+ private:
+  std::unordered_map<const CacheEvent*, const CompileFacts*> logs_;
+};
+
 }  // namespace
 
 std::vector<ExplainedMiss> explain_misses(const CompileJob& job) {
   const FunctionNames names(job);
+  const Lookups lookups(job);
   std::vector<ExplainedMiss> misses;
   // Earlier events of one rank and cache: another rank's are no reason for this one's entries.
   std::map<std::pair<int, std::string>, std::vector<const CacheEvent*>> earlier;
@@ -104,9 +129,9 @@ std::vector<ExplainedMiss> explain_misses(const CompileJob& job) {
       miss.function = names.of(record).name;
       const CacheEvent* nearest = nullptr;
       std::vector<ComponentChange> best;
-      bool again = event->count > 1 && !event->key.empty();
+      bool again = lookups.came_before(*event, *event);
       for (const CacheEvent* other : known) {
-        again = again || (!event->key.empty() && other->key == event->key);
+        again = again || lookups.came_before(*other, *event);
         if (other->components.empty() || event->components.empty()) continue;
         std::vector<ComponentChange> changes = difference(other->components, event->components);
         if (nearest == nullptr || changes.size() <= best.size()) {

@@ -8,7 +8,7 @@
 
 #include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/root_cause.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

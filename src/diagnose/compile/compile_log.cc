@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -60,6 +61,7 @@ void CompileLogBuilder::add(CacheEvent value) {
   const std::string key =
       fmt::format("C{}|{}|{}|{}|{}|{}", value.rank, value.compile_id, value.cache,
                   static_cast<int>(value.state), value.key, value.reason);
+  value.last_stamp = value.stamp;
   if (!count_again(facts_->cache_events, key)) {
     facts_->cache_events.push_back(std::move(value));
     return;
@@ -67,6 +69,7 @@ void CompileLogBuilder::add(CacheEvent value) {
   const auto found = known_.find(key);
   if (found == known_.end()) return;
   CacheEvent& known = facts_->cache_events[found->second];
+  known.last_stamp = std::max(known.last_stamp, value.stamp);
   if (known.components.empty()) known.components = std::move(value.components);
 }
 

@@ -89,6 +89,9 @@ struct CacheEvent {
   CacheState state = CacheState::kMiss;
   std::string key;
   std::string reason;  // of a bypass
+  // When it was logged first and last, seconds of the year; -1: the log does not say.
+  double stamp = -1;
+  double last_stamp = -1;
   // Of a miss, as far as logged; shared with other events.
   std::vector<std::shared_ptr<const CacheComponent>> components;
   std::int64_t count = 1;
@@ -179,7 +182,8 @@ struct CompileFacts : Facts {
   std::vector<ExecutionOrder> execution_orders;
   std::map<std::string, std::string> versions;  // "pytorch" -> "2.11.0+cu130"
   std::map<std::string, std::string>
-      settings;  // "inductor_config" -> JSON, of the first compilation
+      settings;            // "inductor_config" -> JSON, of the first compilation
+  double last_stamp = -1;  // of all records, seconds of the year
   std::int64_t num_records = 0;
   std::int64_t num_torn = 0;             // lines or records that could not be understood
   std::int64_t num_graphs_left_out = 0;  // too many to keep for comparison

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "diagnose/compile/graph_break.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/job.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -32,7 +33,9 @@ std::string failure_advice(std::string_view type, std::string_view reason) {
     return "lower the batch size or the autotuning effort (mode='default')";
   }
   if (has("Unsupported")) {
-    return "fullgraph=True makes this break an error: rewrite the line, or drop fullgraph";
+    const GraphBreak as_break = parse_graph_break(
+        fmt::format("Graph break in user code at :\nGraph Break Reason: {}", reason));
+    return "fullgraph=True makes this break an error: " + break_advice(as_break);
   }
   if (has("TorchRuntimeError")) {
     return "the operator fails on these inputs in eager mode too: check shapes and dtypes at the "
@@ -67,14 +70,15 @@ void conclude_failures(const CompileJob& job, Report& report) {
     finding.count = failure.count;
     const bool has_frame = value.fail_frame.line > 0;
     finding.where.ranks = known_ranks(failure.ranks);
-    finding.where.frame = frame_label(value.function.name, value.compile_id);
+    const std::string& function =
+        value.function.name.empty() ? value.fail_frame.function : value.function.name;
+    finding.where.frame = frame_label(function, value.compile_id);
     finding.where.file = has_frame ? value.fail_frame.file : value.function.file;
     finding.where.line = has_frame ? value.fail_frame.line : value.function.line;
     std::string reason = value.fail_reason.substr(0, 300);
     std::replace(reason.begin(), reason.end(), '\n', ' ');
     finding.what = fmt::format("compiling {} failed with {}",
-                               value.function.name.empty() ? "a function" : value.function.name,
-                               value.fail_type);
+                               function.empty() ? "a function" : function, value.fail_type);
     finding.why = reason;
     finding.advice = failure_advice(value.fail_type, value.fail_reason);
     if (!value.fail_reason.empty()) finding.evidence.push_back(value.fail_reason.substr(0, 400));

@@ -5,7 +5,7 @@
 
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/root_cause.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -99,15 +99,17 @@ const RecompileCause* cause_of_limit(const LimitHit& hit,
 Finding limit_finding(const LimitGroup& group, const RecompileCause* cause, const CompileJob& job) {
   const LimitHit& hit = *group.hit;
   Finding finding;
+  std::string changes;
   if (cause != nullptr) {
     finding = finding_of(*cause, job);
+    changes = ": " + describe_changes(*cause);
   } else {
     const Guard guard = parse_guard(parse_failure(hit.last_reason).text);
     finding.why = fmt::format("last reason: {}", describe_change(guard));
+    if (!hit.last_reason.empty()) changes = ": " + describe_change(guard);
     finding.advice = guard_advice(guard, true);
     set_place(finding, hit.function);
   }
-  const std::string changes = cause != nullptr ? ": " + describe_changes(*cause) : "";
   finding.code = "recompile_limit";
   finding.severity = Severity::kError;
   finding.weight += 100;

@@ -9,7 +9,7 @@
 #include "diagnose/compile/cache_misses.h"
 #include "diagnose/compile/job.h"
 #include "diagnose/compile/time_chart.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -72,7 +72,7 @@ void parse_short_headline(std::string_view headline, GraphBreak& result) {
     return;
   }
   text = text.substr(std::string_view("Graph break:").size());
-  const std::size_t from = text.find("from user code at:");
+  const std::size_t from = text.find("from user code at");  // 2.1: the place follows in the line
   result.reason = plain_reason(trim(text.substr(0, from)));
 }
 
@@ -177,7 +177,10 @@ GraphBreak parse_graph_break(std::string_view message) {
       result.reason = plain_reason(line);
     }
   }
-  if (result.stack.empty() && result.line == 0) result.stack = parse_stack(headers);
+  if (result.stack.empty() && result.line == 0) {
+    const std::size_t from = headers.find("from user code at   File ");
+    result.stack = parse_stack(headers.substr(from == std::string_view::npos ? 0 : from + 17));
+  }
   if (result.line == 0 && !result.stack.empty()) {
     result.file = result.stack.back().file;
     result.line = result.stack.back().line;

@@ -116,7 +116,7 @@ TEST(GraphBreak, AdviceForCommonReasons) {
       {"generic_jump TensorVariable()", "torch.cond"},
       {"dynamic shape operator: aten.nonzero.default", "capture_dynamic_output_shape_ops"},
       {"Tensor.numpy() with trace_numpy=False", "stay with torch"},
-      {"call_method TensorVariable() backward", "move"},
+      {"call_method TensorVariable() backward", "backward() outside"},
       {"Unsupported Tensor.backward() call", "backward() outside"},
       {"Skip calling `torch.compiler.disable()`d function", "on purpose"},
       {"Call to `torch._dynamo.graph_break()`", "written in the code"},

@@ -5,7 +5,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

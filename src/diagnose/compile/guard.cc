@@ -81,7 +81,11 @@ std::string_view take_comment(std::string_view text, Guard& guard) {
   std::string_view tail = text.substr(comment + 4);
   const std::size_t place = tail.rfind("  # ");
   if (place != std::string_view::npos) {
-    guard.code = trim(tail.substr(0, place));
+    // A range may have several causes, "code  # place (why) and code  # place": the last is the
+    // user's.
+    const std::string_view codes = tail.substr(0, place);
+    const std::size_t last = codes.rfind(") and ");
+    guard.code = trim(last == std::string_view::npos ? codes : codes.substr(last + 6));
     tail.remove_prefix(place + 4);
   }
   // file.py:12 in f
@@ -141,6 +145,40 @@ bool parse_tensor(std::string_view text, Guard& guard) {
   return false;
 }
 
+// not hasattr(L['c'], 'bias'), ___dict_contains('m', L['b']), KeyError on L['b']['m']
+bool parse_presence(std::string_view text, Guard& guard) {
+  const bool is_error = text.starts_with("KeyError on ") ||
+                        text.starts_with("AttributeError on ") ||
+                        text.starts_with("IndexError on ");
+  const bool is_call = contains(text, "hasattr(") || contains(text, "_contains(");
+  if (!is_error && !is_call) return false;
+  guard.kind = GuardKind::kAttribute;
+  const bool was_absent = text.starts_with("not ");
+  guard.expected = was_absent ? "no" : "yes";
+  guard.actual = was_absent ? "yes" : "no";
+  if (is_error) {
+    guard.subject = plain_subject(text.substr(text.find(" on ") + 4));
+    return true;
+  }
+  const std::string_view arguments =
+      text.substr(text.find('(') + 1, text.rfind(')') - text.find('(') - 1);
+  const bool name_first = contains(text, "_contains(");
+  const std::size_t comma = name_first ? arguments.find(", ") : arguments.rfind(", ");
+  if (comma == std::string_view::npos) {
+    guard.subject = plain_subject(text);
+    return true;
+  }
+  const std::string_view first = trim(arguments.substr(0, comma));
+  const std::string_view second = trim(arguments.substr(comma + 2));
+  if (name_first) {
+    guard.subject = fmt::format("{}[{}]", plain_subject(second), first);
+  } else {
+    const std::string_view name = between(second, "'", "'");
+    guard.subject = fmt::format("{}.{}", plain_subject(first), name.empty() ? second : name);
+  }
+  return true;
+}
+
 bool parse_words(std::string_view text, Guard& guard) {
   constexpr std::string_view kGlobal = "GLOBAL_STATE changed:";
   if (text.starts_with(kGlobal)) {
@@ -173,15 +211,7 @@ bool parse_words(std::string_view text, Guard& guard) {
     guard.subject = "backend";
     return true;
   }
-  if (text.starts_with("KeyError on ") || text.starts_with("AttributeError on ") ||
-      text.starts_with("IndexError on ") || contains(text, "hasattr(") ||
-      contains(text, "___dict_contains") || contains(text, "_contains(")) {
-    guard.kind = GuardKind::kAttribute;
-    const std::size_t on = text.find(" on ");
-    guard.subject = plain_subject(on < 20 ? text.substr(on + 4) : text);
-    return true;
-  }
-  return false;
+  return parse_presence(text, guard);
 }
 
 // ___check_obj_id(L['fn'], 1396), type=<class 'function'>
@@ -308,6 +338,11 @@ Guard parse_guard(std::string_view text) {
   return guard;
 }
 
+bool is_zero_or_one(const Guard& guard) {
+  return guard.kind == GuardKind::kShape && guard.subject.starts_with("2 <= ") &&
+         guard.subject.find_first_of("<=>+-*/%", 5) == std::string::npos;
+}
+
 std::string describe_guard(const Guard& guard) {
   switch (guard.kind) {
     case GuardKind::kSize:
@@ -315,6 +350,9 @@ std::string describe_guard(const Guard& guard) {
     case GuardKind::kStride:
       return fmt::format("stride of {} at dimension {}", guard.subject, guard.index);
     case GuardKind::kShape:
+      if (is_zero_or_one(guard)) {
+        return fmt::format("{} became 0 or 1", guard.subject.substr(5));
+      }
       return fmt::format("the shape left the compiled range {}", guard.subject);
     case GuardKind::kNumDims:
       return fmt::format("number of dimensions of {}", guard.subject);
@@ -341,7 +379,7 @@ std::string describe_guard(const Guard& guard) {
     case GuardKind::kType:
       return fmt::format("class of {}", guard.subject);
     case GuardKind::kAttribute:
-      return fmt::format("attribute or key {}", guard.subject);
+      return fmt::format("whether {} exists", guard.subject);
     case GuardKind::kAliasing:
       return fmt::format("which arguments are one tensor ({})", guard.subject);
     case GuardKind::kBackend:

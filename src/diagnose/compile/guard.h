@@ -55,6 +55,10 @@ struct Guard {
 // Parses the text after "0/1: " of a recompile reason, of any version.
 Guard parse_guard(std::string_view text);
 
+// Whether the guard only says that a size is neither 0 nor 1, which always have graphs of their
+// own.
+bool is_zero_or_one(const Guard& guard);
+
 // "size of x at dimension 0", without values
 std::string describe_guard(const Guard& guard);
 

@@ -19,7 +19,34 @@ std::string size_advice(const Guard& guard) {
       guard.subject, guard.index);
 }
 
+std::string shape_advice(const Guard& guard) {
+  if (is_zero_or_one(guard)) {
+    return "sizes 0 and 1 always get a graph of their own: one more graph is normal; drop or pad a "
+           "last batch of one (drop_last=True), or torch._dynamo.decorators.mark_unbacked(tensor, "
+           "dim)";
+  }
+  const std::size_t equal = guard.subject.find(" == ");
+  if (guard.subject.find('%') != std::string::npos) {
+    return "the compiled code holds for multiples of this number only: pad the dimension to one";
+  }
+  if (equal != std::string::npos && guard.subject.find(".size()[", equal) != std::string::npos) {
+    return "sizes that are equal in the first call are taken to be one symbol: make the first call "
+           "with different sizes, or set torch.fx.experimental._config.use_duck_shape = False; if "
+           "the code needs them equal, the recompile is right";
+  }
+  return "the code compares a size with a constant: rewrite the branch so that it does not depend "
+         "on the size, or state the range with torch._dynamo.mark_dynamic(tensor, dim, min=, "
+         "max=)";
+}
+
 std::string value_advice(const Guard& guard, bool is_repeated) {
+  const bool is_number = guard.kind == GuardKind::kFloat ||
+                         guard.kind == GuardKind::kModuleNumber ||
+                         guard.kind == GuardKind::kInteger;
+  if (is_number && guard.subject.find("param_groups") != std::string::npos) {
+    return "options of the optimizer are compiled in: give it a tensor (lr=torch.tensor(1e-3)), "
+           "which a scheduler may change without a recompile";
+  }
   switch (guard.kind) {
     case GuardKind::kFloat:
       return fmt::format(
@@ -90,9 +117,7 @@ std::string guard_advice(const Guard& guard, bool is_repeated) {
     case GuardKind::kSize:
       return size_advice(guard);
     case GuardKind::kShape:
-      return "the code compares a size with a constant: rewrite the branch so that it does not "
-             "depend on the size, or state the range with torch._dynamo.mark_dynamic(tensor, dim, "
-             "min=, max=)";
+      return shape_advice(guard);
     case GuardKind::kStride:
     case GuardKind::kNumDims:
     case GuardKind::kDtype:
@@ -124,16 +149,16 @@ std::string guard_advice(const Guard& guard, bool is_repeated) {
           guard.subject);
     case GuardKind::kIdentity:
       return fmt::format(
-          "{0} is made anew between calls: create it (lambda, partial, module, config object) once "
-          "and reuse it, or build it inside the compiled function",
+          "if {0} is made anew between calls, create it (lambda, partial, module, config object) "
+          "once and reuse it; if it is one of a few, compile one function for each",
           guard.subject);
     case GuardKind::kType:
       return fmt::format("pass objects of one class as {0}, or compile one function a class",
                          guard.subject);
     case GuardKind::kAttribute:
       return fmt::format(
-          "create {0} before the first compiled call, so that its presence does not "
-          "change",
+          "let {0} exist in all calls or in none: create it before the first compiled call, with "
+          "None where it is not used",
           guard.subject);
     case GuardKind::kAliasing:
       return "do not pass one tensor as two arguments in some calls only: clone one of them";

@@ -6,8 +6,9 @@
 #include <map>
 
 #include "diagnose/compile/rank_comparison.h"
-#include "diagnose/compile/torch_prefix.h"
 #include "diagnose/source.h"
+#include "diagnose/text_log.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -59,6 +60,22 @@ void collect_ranks(const CompileJob& job, std::vector<T> CompileFacts::*member,
   }
 }
 
+// Text logs of some artifacts hold no graphs: that ranks differ then cannot be seen.
+void note_missing_graphs(const CompileJob& job, Report& report) {
+  const bool has_graphs = std::any_of(
+      job.logs.begin(), job.logs.end(),
+      [](const CompileFacts* log) { return !log->graphs.empty() || log->num_graphs_left_out > 0; });
+  if (job.ranks.size() < 2 || has_graphs) return;
+  Finding finding;
+  finding.code = "graphs_not_logged";
+  finding.severity = Severity::kNote;
+  finding.what = "whether the ranks compiled the same graphs cannot be said: the logs hold none";
+  finding.advice =
+      "set TORCH_TRACE=folder in the next run, or add aot_graphs to TORCH_LOGS; both print each "
+      "rank's graphs, which are then compared";
+  report.findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 std::vector<CompileJob> gather_jobs(const FactsList& facts) {
@@ -81,6 +98,11 @@ std::vector<CompileJob> gather_jobs(const FactsList& facts) {
     collect_ranks(job, &CompileFacts::compilations, job.ranks);
     collect_ranks(job, &CompileFacts::graphs, job.ranks);
   }
+  // A rank whose log says nothing of the compiler is a rank all the same.
+  for (const TextFacts* log : facts_of<TextFacts>(facts)) {
+    const auto found = index.find(job_folder(log->path));
+    if (log->rank >= 0 && found != index.end()) jobs[found->second].ranks.insert(log->rank);
+  }
   join_hosts(jobs);
   return jobs;
 }
@@ -98,6 +120,7 @@ void conclude_health(const CompileJob& job, Report& report) {
     }
   }
   report.statistics.push_back({"compiler_records", records});
+  if (records > 0) note_missing_graphs(job, report);
   if (left_out > 0) {
     Finding part;
     part.code = "graphs_left_out";

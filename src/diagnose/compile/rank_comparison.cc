@@ -9,7 +9,7 @@
 #include "diagnose/compile/rank_schedules.h"
 #include "diagnose/compile/rank_settings.h"
 #include "diagnose/compile/tensor_meta.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -76,6 +76,17 @@ std::vector<std::string> collectives_of(const NormalGraph& graph) {
   return ops;
 }
 
+// The statement itself or, where it comes from inside a library, the last before it that does not:
+// what a user can look at. nullptr if there is none.
+const GraphNode* nearest_user_code(const NormalGraph& graph, std::size_t at) {
+  if (at >= graph.nodes.size()) return nullptr;
+  for (std::size_t i = at + 1; i-- > 0;) {
+    const GraphNode& node = graph.nodes[i];
+    if (!node.file.empty() && !is_library_file(node.file)) return &node;
+  }
+  return graph.nodes[at].file.empty() ? nullptr : &graph.nodes[at];
+}
+
 struct Difference {
   const FunctionGraphs* graphs = nullptr;
   std::set<int> ranks, others;
@@ -101,9 +112,9 @@ Finding finding_of(const Difference& difference, bool balanced) {
   finding.weight = collectives ? 500 : 50;
   finding.where.ranks = known_ranks(difference.ranks);
   finding.where.frame = frame_label(function.name, difference.mine.compile_id);
-  const GraphNode* node = at < a.nodes.size() ? &a.nodes[at] : nullptr;
   set_place(finding, function);
-  if (node != nullptr && !node->file.empty()) {
+  const GraphNode* node = nearest_user_code(a, at);
+  if (node != nullptr) {
     finding.where.file = node->file;
     finding.where.line = node->line;
   }
@@ -115,6 +126,10 @@ Finding finding_of(const Difference& difference, bool balanced) {
                   stage_words(difference.graphs->stage), at + 1, ranks,
                   at < a.nodes.size() ? a.nodes[at].text.substr(0, 160) : "its end", others,
                   at < b.nodes.size() ? b.nodes[at].text.substr(0, 160) : "has its end");
+  if (node != nullptr && node != &a.nodes[at]) {
+    finding.why +=
+        fmt::format("; it is called from {}:{} or behind it", base_name(node->file), node->line);
+  }
   if (collectives) {
     finding.why += fmt::format(
         "; their collectives differ too ({} against {}), so they will hang "

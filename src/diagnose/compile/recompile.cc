@@ -139,6 +139,8 @@ LimitHit parse_limit_hit(std::string_view message) {
       result.function = parse_function_place(line.substr(10));
     } else if (line.starts_with("last reason: ")) {
       result.last_reason = line.substr(13);
+    } else if (line.starts_with("reasons: ")) {  // 2.1
+      result.last_reason = trim(line.substr(9));
     }
   });
   return result;

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

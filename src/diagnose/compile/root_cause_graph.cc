@@ -135,6 +135,10 @@ std::string to_svg(const CauseGraph& graph) {
                                                   "earlier break"};
   constexpr std::array<const char*, 4> kFills = {"#dbe7f3", "#f7ead3", "#f5d9d3", "#e6dcef"};
   for (int column = 0; column < 4; ++column) {
+    const bool is_used = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+      return static_cast<int>(node.kind) == column;
+    });
+    if (!is_used) continue;
     svg.text(4 + column * (kBoxWidth + kBetween), 16, kTitles[static_cast<std::size_t>(column)], 12,
              "start", "#666");
   }

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "diagnose/compile/rank_comparison.h"
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {

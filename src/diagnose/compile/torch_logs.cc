@@ -12,8 +12,8 @@
 #include "diagnose/compile/compile_log.h"
 #include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/recompile.h"
-#include "diagnose/compile/torch_prefix.h"
 #include "diagnose/text_log.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -22,7 +22,17 @@ constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxOpenBlocks = 4096;
 constexpr std::string_view kSkip = "skipping cudagraphs due to";
 
-enum class BlockKind { kNone, kBreak, kRecompile, kLimit, kGraph, kFailure };
+enum class BlockKind { kNone, kBreak, kRecompile, kLimit, kGraph, kFailure, kError };
+
+// "torch._dynamo.exc.Unsupported: message", the end of a Python traceback
+bool begins_error(std::string_view text) {
+  if (!text.starts_with("torch._dynamo.exc.") && !text.starts_with("torch._inductor.exc.") &&
+      !text.starts_with("torch.fx.experimental.symbolic_shapes.")) {
+    return false;
+  }
+  const std::size_t colon = text.find(": ");
+  return colon != std::string_view::npos && text.find(' ') > colon;
+}
 
 BlockKind kind_of_first_line(std::string_view message) {
   if (begins_graph_break(message)) return BlockKind::kBreak;
@@ -32,7 +42,7 @@ BlockKind kind_of_first_line(std::string_view message) {
     return BlockKind::kGraph;
   }
   if (message.starts_with("WON'T CONVERT")) return BlockKind::kFailure;
-  return BlockKind::kNone;
+  return begins_error(message) ? BlockKind::kError : BlockKind::kNone;
 }
 
 // A message of several lines that is still being read.
@@ -61,6 +71,12 @@ bool is_number_at(std::string_view text, std::string_view word, std::int64_t& va
   return true;
 }
 
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
 // "DEBUG: message", of a format that the user chose
 std::string_view without_level_name(std::string_view text) {
   for (const std::string_view level : {"DEBUG", "INFO", "WARNING", "ERROR"}) {
@@ -77,10 +93,9 @@ std::string_view without_level_name(std::string_view text) {
 class TorchLogsReader : public LineReader {
  public:
   void read(const Line& line) override {
-    const std::optional<TorchPrefix> prefix = parse_torch_prefix(line.text);
-    if (prefix) {
+    if (line.prefix) {
       ++builder_.facts().num_records;
-      read_message(line, *prefix);
+      read_message(line, *line.prefix);
     } else {
       if (find_log_head(line.text, 0) == 0 && line.text.front() != '[') {
         ++builder_.facts().num_torn;
@@ -107,8 +122,9 @@ class TorchLogsReader : public LineReader {
     const std::string key = fmt::format("{}|{}|{}|{}|{}", line.rank, prefix.process, prefix.source,
                                         prefix.compile_id, prefix.artifact);
     const BlockKind kind = kind_of_first_line(prefix.message);
-    if (kind != BlockKind::kNone &&
-        !(prefix.message.starts_with("Graph break: from user code") && blocks_.contains(key))) {
+    const bool may_belong =
+        kind == BlockKind::kError || prefix.message.starts_with("Graph break: from user code");
+    if (kind != BlockKind::kNone && !(may_belong && blocks_.contains(key))) {
       open(key, kind, line, prefix.compile_id, prefix.artifact, prefix.message, true);
       return;
     }
@@ -161,14 +177,23 @@ class TorchLogsReader : public LineReader {
       close(found->second);
       blocks_.erase(found);
     }
-    read_error(line);
     if (message.starts_with(kSkip)) read_cudagraph_skip(line, "", message);
+  }
+
+  // What PyTorch adds to a message: where the user's code stood, and switches to set.
+  static bool continues_error(std::string_view text) {
+    for (const std::string_view head :
+         {"from user code:", "Set TORCH", "You can suppress", "target:", "args[", "kwargs:"}) {
+      if (text.starts_with(head)) return true;
+    }
+    return false;
   }
 
   static bool continues(const Block& block, std::string_view text) {
     if (block.text.size() > 20'000) return false;
-    if (text.empty()) return block.kind == BlockKind::kBreak;
+    if (text.empty()) return block.kind == BlockKind::kBreak || block.kind == BlockKind::kError;
     if (text.front() == ' ' || text.front() == '\t') return true;
+    if (block.kind == BlockKind::kError) return continues_error(text);
     for (const std::string_view head :
          {"Reason: ", "Graph Break Reason:", "User code traceback:", "triggered by", "- "}) {
       if (text.starts_with(head)) return true;
@@ -177,26 +202,6 @@ class TorchLogsReader : public LineReader {
     return block.kind == BlockKind::kBreak && block.text.ends_with("\n") &&
            block.text.find("Explanation:") == std::string::npos &&
            block.text.find("Graph Break Reason:") != std::string::npos;
-  }
-
-  // torch._dynamo.exc.Unsupported: message; torch._inductor.exc.InductorError: ...
-  void read_error(const Line& line) {
-    std::string_view text = line.text;
-    if (!text.starts_with("torch._dynamo.exc.") && !text.starts_with("torch._inductor.exc.") &&
-        !text.starts_with("torch.fx.experimental.symbolic_shapes.")) {
-      return;
-    }
-    const std::size_t colon = text.find(": ");
-    if (colon == std::string_view::npos || text.substr(0, colon).find(' ') != std::string::npos) {
-      return;
-    }
-    Compilation failed;
-    failed.rank = line.rank;
-    failed.finished = true;
-    const std::size_t dot = text.substr(0, colon).rfind('.');
-    failed.fail_type = text.substr(dot + 1, colon - dot - 1);
-    failed.fail_reason = text.substr(colon + 2, 400);
-    builder_.facts().compilations.push_back(std::move(failed));
   }
 
   void read_single(const Line& line, const TorchPrefix& prefix) {
@@ -210,7 +215,7 @@ class TorchLogsReader : public LineReader {
       builder_.add_hint({line.rank, id, std::string(message.substr(0, 300)), 1});
     } else if (prefix.artifact.empty()) {
       read_step(line, prefix, id);
-      read_cache(line, id, message);
+      read_cache(line, id, prefix);
     }
   }
 
@@ -283,7 +288,8 @@ class TorchLogsReader : public LineReader {
   }
 
   // fx graph cache miss for key f4ff...; fx graph cache hit for key ...
-  void read_cache(const Line& line, const std::string& id, std::string_view message) {
+  void read_cache(const Line& line, const std::string& id, const TorchPrefix& prefix) {
+    const std::string_view message = prefix.message;
     const std::size_t at = message.substr(0, 24).find("raph cache ");
     CacheEvent event;
     event.rank = line.rank;
@@ -308,6 +314,8 @@ class TorchLogsReader : public LineReader {
     } else {
       return;
     }
+    event.stamp = seconds_of_stamp(prefix.stamp);
+    builder_.facts().last_stamp = std::max(builder_.facts().last_stamp, event.stamp);
     builder_.add(std::move(event));
   }
 
@@ -337,6 +345,9 @@ class TorchLogsReader : public LineReader {
         break;
       case BlockKind::kFailure:
         close_failure(block);
+        break;
+      case BlockKind::kError:
+        close_error(block);
         break;
       case BlockKind::kNone:
         break;
@@ -407,6 +418,24 @@ class TorchLogsReader : public LineReader {
     }
     const std::vector<SourceFrame> stack = parse_stack(block.text);
     for (const SourceFrame& frame : stack) {
+      if (!is_library_file(frame.file)) failed.fail_frame = frame;
+    }
+    builder_.facts().compilations.push_back(std::move(failed));
+  }
+
+  // torch._dynamo.exc.Unsupported: message / ... / from user code: / File "a.py", line 3, in f
+  void close_error(const Block& block) {
+    Compilation failed;
+    failed.rank = block.rank;
+    failed.compile_id = block.compile_id;
+    failed.finished = true;
+    const std::string_view text = block.text;
+    const std::size_t colon = text.find(": ");
+    const std::size_t dot = text.substr(0, colon).rfind('.');
+    failed.fail_type = text.substr(dot + 1, colon - dot - 1);
+    const std::size_t from = text.find("from user code:");
+    failed.fail_reason = trim(text.substr(colon + 2, std::min(from, colon + 402) - colon - 2));
+    for (const SourceFrame& frame : parse_stack(text.substr(std::min(from, text.size())))) {
       if (!is_library_file(frame.file)) failed.fail_frame = frame;
     }
     builder_.facts().compilations.push_back(std::move(failed));

@@ -12,210 +12,96 @@
 #include "diagnose/compile/cache_event.h"
 #include "diagnose/compile/compile_log.h"
 #include "diagnose/compile/compile_metrics.h"
-#include "diagnose/compile/generated_code.h"
 #include "diagnose/compile/graph_break.h"
-#include "diagnose/compile/json_fields.h"
 #include "diagnose/compile/recompile.h"
 #include "diagnose/compile/tensor_meta.h"
-#include "diagnose/compile/torch_prefix.h"
-#include "diagnose/source.h"
+#include "diagnose/compile/trace_record.h"
+#include "diagnose/input.h"
+#include "diagnose/ordered_pieces.h"
+#include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
 
-constexpr std::size_t kMaxPayload = std::size_t{64} << 20;
 constexpr std::size_t kMaxTensorMetas = 2000;
-
-enum class Kind { kOther, kString, kStart, kGraph, kOutputCode, kMetrics, kArtifact, kJson };
-
-struct KeyKind {
-  std::string_view key;
-  Kind kind;
-  std::string_view stage;
-};
-
-// First keys of envelopes; others are not looked into. Most bytes are in the first few.
-constexpr KeyKind kKeys[] = {
-    {"chromium_event", Kind::kJson, ""},
-    {"str", Kind::kString, ""},
-    {"artifact", Kind::kArtifact, ""},
-    {"dynamo_start", Kind::kStart, ""},
-    {"dynamo_output_graph", Kind::kGraph, "dynamo"},
-    {"aot_joint_graph", Kind::kGraph, "aot_joint"},
-    {"aot_forward_graph", Kind::kGraph, "aot_forward"},
-    {"aot_backward_graph", Kind::kGraph, "aot_backward"},
-    {"aot_inference_graph", Kind::kGraph, "aot_inference"},
-    {"inductor_post_grad_graph", Kind::kGraph, "post_grad"},
-    {"inductor_output_code", Kind::kOutputCode, ""},
-    {"compilation_metrics", Kind::kMetrics, ""},
-    {"bwd_compilation_metrics", Kind::kMetrics, "backward"},
-    {"aot_autograd_backward_compilation_metrics", Kind::kMetrics, "backward"},
-};
-
-const KeyKind* kind_of(std::string_view json) {
-  if (!json.starts_with("{\"")) return nullptr;
-  const std::string_view key = json.substr(2, json.find('"', 2) - 2);
-  for (const KeyKind& one : kKeys) {
-    if (one.key == key) return &one;
-  }
-  return nullptr;
-}
 
 class TraceReader {
  public:
-  std::unique_ptr<CompileFacts> read(Input& input) {
-    builder_.facts().is_structured = true;
-    for (std::string_view line; input.next_line(line);) {
-      ++line_number_;
-      if (line.starts_with('\t')) {
-        take_payload(line.substr(1));
-      } else {
-        close_record();
-        open_record(line);
-      }
+  // The next record; its number of line counts from the first of the file.
+  void take(TraceRecord& record) {
+    CompileFacts& facts = builder_.facts();
+    if (record.is_record) ++facts.num_records;
+    if (record.kind == TraceKind::kTorn || record.is_damaged) ++facts.num_torn;
+    if (record.rank >= 0 && facts.rank < 0) facts.rank = record.rank;
+    facts.last_stamp = std::max(facts.last_stamp, record.stamp);
+    record_ = &record;
+    if (record.kind == TraceKind::kString) {
+      read_string();
+    } else if (record.kind == TraceKind::kStart) {
+      read_start();
+    } else if (record.kind == TraceKind::kMetrics) {
+      read_metrics();
+    } else if (record.has_payload && !record.is_damaged) {
+      use_payload();
     }
-    close_record();
-    finish();
+  }
+
+  std::unique_ptr<CompileFacts> finish() {
+    builder_.facts().is_structured = true;
+    conclude();
     return builder_.finish();
   }
 
  private:
-  void take_payload(std::string_view line) {
-    has_payload_ = true;
-    if (!wants_payload_ || payload_.size() + line.size() > kMaxPayload) return;
-    if (!payload_.empty() || !is_first_payload_line_) payload_ += '\n';
-    is_first_payload_line_ = false;
-    payload_ += line;
-  }
-
-  void open_record(std::string_view line) {
-    if (line.empty()) return;
-    const std::optional<TorchPrefix> prefix = parse_torch_prefix(line);
-    if (!prefix || !prefix->message.starts_with('{') || !prefix->message.ends_with('}')) {
-      ++builder_.facts().num_torn;
-      return;
-    }
-    ++builder_.facts().num_records;
-    const KeyKind* known = kind_of(prefix->message);
-    if (known == nullptr) return;
-    kind_ = known->kind;
-    stage_ = known->stage;
-    stamp_ = seconds_of_stamp(prefix->stamp);
-    if (kind_ == Kind::kJson) {  // only checked for validity
-      wants_payload_ = true;
-      return;
-    }
-    if (!envelope_.parse(prefix->message)) {
-      ++builder_.facts().num_torn;
-      kind_ = Kind::kOther;
-      return;
-    }
-    read_envelope(line);
-  }
-
-  void read_envelope(std::string_view line) {
-    rank_ = static_cast<int>(envelope_.integer("rank", -1));
-    if (rank_ >= 0 && builder_.facts().rank < 0) builder_.facts().rank = rank_;
-    const std::int64_t frame = envelope_.integer("frame_id", -1);
-    const std::int64_t autograd = envelope_.integer("compiled_autograd_id", -1);
-    compile_id_.clear();
-    if (frame >= 0) {
-      compile_id_ = fmt::format("{}{}/{}", autograd >= 0 ? fmt::format("!{}/", autograd) : "",
-                                frame, envelope_.integer("frame_compile_id", 0));
-    } else if (autograd >= 0) {
-      compile_id_ = fmt::format("!{}", autograd);
-    }
-    switch (kind_) {
-      case Kind::kString:
-        read_string();
-        break;
-      case Kind::kStart:
-        read_start();
-        break;
-      case Kind::kMetrics:
-        read_metrics();
-        break;
-      case Kind::kGraph:
-      case Kind::kOutputCode:
-        wants_payload_ = true;
-        break;
-      case Kind::kArtifact:
-        name_ = envelope_.string("artifact/name");
-        if (is_graph_artifact()) break;
-        is_json_ = envelope_.string("artifact/encoding") == "json";
-        wants_payload_ = wants_artifact(name_) || is_json_;
-        if (wants_payload_) evidence_ = fmt::format("{}: {}", line_number_, line.substr(0, 200));
-        break;
-      default:
-        break;
-    }
+  std::string evidence() const {
+    return fmt::format("{}: {}", record_->line, record_->text.substr(0, 200));
   }
 
   // What the compile id of this record stands for by now.
-  CompiledFunction function() const { return function_of(compile_id_); }
-
-  // Graphs that newer versions log as artifacts.
-  bool is_graph_artifact() {
-    std::string_view stage = name_ == "after_post_grad_graph" ? "post_grad" : "";
-    for (const KeyKind& one : kKeys) {
-      if (one.kind == Kind::kGraph && one.key == name_) stage = one.stage;
-    }
-    if (stage.empty()) return false;
-    kind_ = Kind::kGraph;
-    stage_ = stage;
-    wants_payload_ = true;
-    return true;
-  }
-
-  static bool wants_artifact(std::string_view name) {
-    return name == "recompile_reasons" || name == "dynamo_graph_break_reason" ||
-           name == "dynamo_error" || name == "graph_execution" || name == "torch_version" ||
-           name == "inductor_collective_schedule" || name.starts_with("fx_graph_cache_") ||
-           name.starts_with("aotautograd_cache_") || name.find("cudagraph") != name.npos;
-  }
+  CompiledFunction function() const { return function_of(record_->compile_id); }
 
   // {"str": ["/path/file.py", 3]}
   void read_string() {
-    const std::vector<std::string> text = envelope_.strings("str");
+    const std::vector<std::string> text = record_->envelope->strings("str");
     std::int64_t id = -1;
-    envelope_.for_each("str", [&] { id = envelope_.integer("", id); });
+    record_->envelope->for_each("str", [&] { id = record_->envelope->integer("", id); });
     if (!text.empty() && id >= 0) strings_[id] = text.front();
   }
 
   void read_start() {
     Compilation compilation;
-    compilation.rank = rank_;
-    compilation.compile_id = compile_id_;
-    compilation.start = std::max(0.0, stamp_);
-    SourceFrame caller;                             // the last of the user's frames above
-    envelope_.for_each("dynamo_start/stack", [&] {  // the last frame is the one compiled
+    compilation.rank = record_->rank;
+    compilation.compile_id = record_->compile_id;
+    compilation.start = std::max(0.0, record_->stamp);
+    SourceFrame caller;                                      // the last of the user's frames above
+    record_->envelope->for_each("dynamo_start/stack", [&] {  // the last frame is the one compiled
       if (!is_library_file(compilation.function.file)) {
         caller = {compilation.function.file, compilation.function.line, compilation.function.name,
                   ""};
       }
-      compilation.function.name = envelope_.string("name");
-      compilation.function.line = static_cast<int>(envelope_.integer("line", 0));
-      const auto found = strings_.find(envelope_.integer("filename", -1));
+      compilation.function.name = record_->envelope->string("name");
+      compilation.function.line = static_cast<int>(record_->envelope->integer("line", 0));
+      const auto found = strings_.find(record_->envelope->integer("filename", -1));
       compilation.function.file =
-          found == strings_.end() ? envelope_.string("filename") : found->second;
+          found == strings_.end() ? record_->envelope->string("filename") : found->second;
     });
     if (is_torch_file(compilation.function.file)) compilation.function.caller = caller;
-    const auto [first, last] = waiting_.equal_range(compile_id_);
+    const auto [first, last] = waiting_.equal_range(record_->compile_id);
     for (auto it = first; it != last; ++it) it->second.function = compilation.function;
     for (auto it = first; it != last; ++it) builder_.add(std::move(it->second));
-    waiting_.erase(compile_id_);
-    functions_[compile_id_] = compilation.function;
-    running_[compile_id_] = std::move(compilation);
+    waiting_.erase(record_->compile_id);
+    functions_[record_->compile_id] = compilation.function;
+    running_[record_->compile_id] = std::move(compilation);
   }
 
   void read_metrics() {
-    const std::string root = std::string(kind_key());
-    Compilation compilation = parse_compile_metrics(envelope_, root);
-    compilation.rank = rank_;
-    compilation.is_backward = stage_ == "backward";
-    if (compilation.compile_id.empty()) compilation.compile_id = compile_id_;
+    const std::string root = std::string(record_->key);
+    Compilation compilation = parse_compile_metrics(*record_->envelope, root);
+    compilation.rank = record_->rank;
+    compilation.is_backward = record_->stage == "backward";
+    if (compilation.compile_id.empty()) compilation.compile_id = record_->compile_id;
     compilation.compile_id = without_attempt(compilation.compile_id);
-    const auto found = running_.find(compile_id_);
+    const auto found = running_.find(record_->compile_id);
     if (found != running_.end() && !compilation.is_backward) {
       if (compilation.function.name.empty() ||
           compilation.function.name == found->second.function.name) {
@@ -225,7 +111,8 @@ class TraceReader {
     }
     if (compilation.function.name.empty()) compilation.function = function();
     if (is_unsupported(compilation.fail_type)) {
-      take_unsupported(std::move(compilation), envelope_.string(root + "/recompile_reason"));
+      take_unsupported(std::move(compilation),
+                       record_->envelope->string(root + "/recompile_reason"));
       return;
     }
     read_settings(root);
@@ -235,12 +122,12 @@ class TraceReader {
   void read_settings(const std::string& root) {
     CompileFacts& facts = builder_.facts();
     for (const char* name : {"pytorch", "cuda", "triton", "python"}) {
-      std::string version = envelope_.string(root + "/" + name + "_version");
+      std::string version = record_->envelope->string(root + "/" + name + "_version");
       if (!version.empty()) facts.versions.try_emplace(name, std::move(version));
     }
     for (const char* name : {"dynamo_config", "inductor_config", "compiler_config"}) {
       if (facts.settings.contains(name)) continue;
-      std::string json = envelope_.string(root + "/" + name);
+      std::string json = record_->envelope->string(root + "/" + name);
       if (!json.empty()) facts.settings.emplace(name, std::move(json));
     }
   }
@@ -250,11 +137,11 @@ class TraceReader {
   void take_unsupported(Compilation compilation, const std::string& recompile_reason) {
     if (is_limit(compilation)) {
       LimitHit hit = parse_limit_failure(compilation.fail_reason);
-      hit.rank = rank_;
-      hit.compile_id = compile_id_;
+      hit.rank = record_->rank;
+      hit.compile_id = record_->compile_id;
       hit.last_reason = recompile_reason.substr(0, recompile_reason.find('\n'));
       hit.function = function_of(parse_failure(hit.last_reason).entry);
-      hit.evidence = fmt::format("{}: {}", line_number_, compilation.fail_reason.substr(0, 200));
+      hit.evidence = fmt::format("{}: {}", record_->line, compilation.fail_reason.substr(0, 200));
       builder_.add(std::move(hit));
       return;
     }
@@ -269,75 +156,62 @@ class TraceReader {
     return found == functions_.end() ? CompiledFunction() : found->second;
   }
 
-  std::string_view kind_key() const {
-    for (const KeyKind& one : kKeys) {
-      if (one.kind == Kind::kMetrics && envelope_.has(one.key)) return one.key;
-    }
-    return "compilation_metrics";
-  }
-
-  void close_record() {
-    if (wants_payload_ && has_payload_) use_payload();
-    kind_ = Kind::kOther;
-    wants_payload_ = has_payload_ = is_json_ = false;
-    is_first_payload_line_ = true;
-    payload_.clear();
-    name_.clear();
-  }
-
   void use_payload() {
-    if (kind_ == Kind::kJson) {
-      if (!payload_fields_.parse(payload_)) ++builder_.facts().num_torn;
-    } else if (kind_ == Kind::kGraph) {
-      builder_.add_graph({rank_, compile_id_, function(), std::string(stage_), nullptr}, payload_);
-      if (stage_ == "post_grad") nodes_[compile_id_] = count_nodes(payload_);
-    } else if (kind_ == Kind::kOutputCode) {
-      const std::int64_t before = nodes_[compile_id_];
-      const std::int64_t after = count_launches(payload_);
+    if (record_->kind == TraceKind::kGraph) {
+      if (record_->stage == "post_grad") nodes_[record_->compile_id] = record_->num_nodes;
+      builder_.add_graph(
+          {record_->rank, record_->compile_id, function(), std::string(record_->stage), nullptr},
+          std::move(record_->payload));
+    } else if (record_->kind == TraceKind::kOutputCode) {
+      const std::int64_t before = nodes_[record_->compile_id];
+      const std::int64_t after = record_->num_nodes;
       if (before > 0 && after > 0) {
-        builder_.add(FusionCount{rank_, compile_id_, std::max(before, after), after, {}, 1});
+        builder_.add(
+            FusionCount{record_->rank, record_->compile_id, std::max(before, after), after, {}, 1});
       }
-      nodes_.erase(compile_id_);
-    } else if (kind_ == Kind::kArtifact) {
+      nodes_.erase(record_->compile_id);
+    } else if (record_->kind == TraceKind::kArtifact) {
       use_artifact();
     }
   }
 
   void use_artifact() {
-    if (name_ == "dynamo_graph_break_reason") {
-      GraphBreak result = parse_graph_break(payload_);
-      result.rank = rank_;
-      result.compile_id = compile_id_;
-      result.evidence = evidence_;
+    if (record_->name == "dynamo_graph_break_reason") {
+      GraphBreak result = parse_graph_break(record_->payload);
+      result.rank = record_->rank;
+      result.compile_id = record_->compile_id;
+      result.evidence = evidence();
       builder_.add(std::move(result));
-    } else if (name_ == "recompile_reasons") {
+    } else if (record_->name == "recompile_reasons") {
       read_recompile();
-    } else if (name_ == "dynamo_error") {
+    } else if (record_->name == "dynamo_error") {
       read_error();
-    } else if (name_ == "torch_version") {
-      builder_.facts().versions["pytorch"] = payload_.substr(0, 80);
-    } else if (name_.find("cudagraph") != std::string::npos && !is_json_) {
-      const std::size_t at = payload_.find("skipping cudagraphs due to ");
+    } else if (record_->name == "torch_version") {
+      builder_.facts().versions["pytorch"] = record_->payload.substr(0, 80);
+    } else if (record_->name.find("cudagraph") != std::string::npos && !record_->is_json) {
+      const std::size_t at = record_->payload.find("skipping cudagraphs due to ");
       if (at != std::string::npos) {
-        builder_.add_cudagraph_skip({rank_, compile_id_, payload_.substr(at + 27, 300), 1});
+        builder_.add_cudagraph_skip(
+            {record_->rank, record_->compile_id, record_->payload.substr(at + 27, 300), 1});
       }
-    } else if (!payload_fields_.parse(payload_)) {
-      ++builder_.facts().num_torn;
-    } else if (name_ == "inductor_collective_schedule") {
-      builder_.add(CollectiveSchedule{rank_, compile_id_, function(), payload_fields_.strings("")});
-    } else if (name_ == "inductor_runtime_and_tensor_meta") {
-      TensorMeta meta = parse_tensor_meta(payload_fields_);
-      meta.rank = rank_;
-      meta.compile_id = compile_id_;
+    } else if (record_->payload_fields == nullptr) {
+      return;
+    } else if (record_->name == "inductor_collective_schedule") {
+      builder_.add(CollectiveSchedule{record_->rank, record_->compile_id, function(),
+                                      record_->payload_fields->strings("")});
+    } else if (record_->name == "inductor_runtime_and_tensor_meta") {
+      TensorMeta meta = parse_tensor_meta(*record_->payload_fields);
+      meta.rank = record_->rank;
+      meta.compile_id = record_->compile_id;
       meta.function = function();
       if (builder_.facts().tensor_metas.size() < kMaxTensorMetas) {
         builder_.facts().tensor_metas.push_back(std::move(meta));
       }
-    } else if (name_ == "graph_execution") {
+    } else if (record_->name == "graph_execution") {
       ExecutionOrder order;
-      order.rank = rank_;
-      payload_fields_.for_each("graph_execution_order", [&] {
-        order.compile_ids.push_back(payload_fields_.string("compile_id"));
+      order.rank = record_->rank;
+      record_->payload_fields->for_each("graph_execution_order", [&] {
+        order.compile_ids.push_back(record_->payload_fields->string("compile_id"));
       });
       builder_.facts().execution_orders.push_back(std::move(order));
     } else {
@@ -347,15 +221,15 @@ class TraceReader {
 
   void read_recompile() {
     Recompile result;
-    result.rank = rank_;
-    result.compile_id = compile_id_;
-    result.evidence = evidence_;
+    result.rank = record_->rank;
+    result.compile_id = record_->compile_id;
+    result.evidence = evidence();
     // A list, or since 2.8 a lone string.
     std::vector<std::string> reasons;
-    if (payload_fields_.parse(payload_)) {
-      reasons = payload_fields_.strings("");
+    if (record_->payload_fields != nullptr) {
+      reasons = record_->payload_fields->strings("");
     } else {
-      reasons.push_back(payload_);
+      reasons.push_back(record_->payload);
     }
     for (const std::string& reason : reasons) {
       result.failures.push_back(parse_failure(reason.substr(0, reason.find("\nUser stack"))));
@@ -366,30 +240,32 @@ class TraceReader {
       return;
     }
     // The log begins late: the function comes with the next dynamo_start of this compile id.
-    waiting_.emplace(compile_id_, std::move(result));
+    waiting_.emplace(record_->compile_id, std::move(result));
   }
 
   void read_error() {
     Compilation failed;
-    failed.rank = rank_;
-    failed.compile_id = compile_id_;
+    failed.rank = record_->rank;
+    failed.compile_id = record_->compile_id;
     failed.finished = true;
-    const auto found = running_.find(compile_id_);
+    const auto found = running_.find(record_->compile_id);
     if (found != running_.end()) failed.function = found->second.function;
-    parse_python_error(payload_, failed);
-    if (!is_unsupported(failed.fail_type)) failures_[compile_id_] = failed;
+    parse_python_error(record_->payload, failed);
+    if (!is_unsupported(failed.fail_type)) failures_[record_->compile_id] = failed;
   }
 
   void read_cache_event() {
-    std::optional<CacheEvent> event = parse_cache_event(name_, payload_fields_, builder_);
+    std::optional<CacheEvent> event =
+        parse_cache_event(record_->name, *record_->payload_fields, builder_);
     if (!event) return;
-    event->rank = rank_;
-    event->compile_id = compile_id_;
+    event->rank = record_->rank;
+    event->compile_id = record_->compile_id;
     event->function = function();
+    event->stamp = record_->stamp;
     builder_.add(std::move(*event));
   }
 
-  void finish() {
+  void conclude() {
     for (auto& [id, recompile] : waiting_) {
       const auto found = running_.find(id);
       if (found != running_.end()) recompile.function = found->second.function;
@@ -434,8 +310,6 @@ class TraceReader {
   }
 
   CompileLogBuilder builder_;
-  JsonFields envelope_;
-  JsonFields payload_fields_;
   std::unordered_map<std::int64_t, std::string> strings_;
   std::map<std::string, Compilation> running_;         // by compile id: begun, not ended
   std::map<std::string, CompiledFunction> functions_;  // by compile id, the last begun
@@ -443,21 +317,7 @@ class TraceReader {
   std::map<std::string, Compilation> failures_;        // by compile id
   std::multimap<std::string, Recompile> waiting_;      // by compile id, for their function
   std::map<std::string, std::int64_t> nodes_;          // of the last post-grad graph
-  std::int64_t line_number_ = 0;
-
-  // The record being read.
-  Kind kind_ = Kind::kOther;
-  std::string_view stage_;
-  std::string name_;
-  std::string compile_id_;
-  std::string evidence_;
-  std::string payload_;
-  double stamp_ = -1;
-  int rank_ = -1;
-  bool wants_payload_ = false;
-  bool has_payload_ = false;
-  bool is_json_ = false;
-  bool is_first_payload_line_ = true;
+  TraceRecord* record_ = nullptr;                      // the one being read
 };
 
 }  // namespace
@@ -474,7 +334,25 @@ bool accepts_torch_trace(std::string_view head, std::string_view) {
 }
 
 std::unique_ptr<Facts> read_torch_trace(Input& input) {
-  return TraceReader().read(input);
+  struct Piece {
+    std::string lines;
+    TraceRecords records;
+  };
+  std::vector<Piece> pieces(input.options().num_threads);
+  TraceReader reader;
+  std::int64_t num_lines = 0;
+  PieceWork work;
+  work.take = [&](unsigned slot) { return input.next_lines(pieces[slot].lines, '\t'); };
+  work.work = [&](unsigned slot) { pieces[slot].records.parse(pieces[slot].lines); };
+  work.stages = {[&](unsigned slot) {
+    for (TraceRecord& record : pieces[slot].records.records()) {
+      record.line += num_lines;
+      reader.take(record);
+    }
+    num_lines += pieces[slot].records.num_lines();
+  }};
+  run_in_order(work, input.options().num_threads);
+  return reader.finish();
 }
 
 }  // namespace monograph::diagnose

@@ -33,8 +33,9 @@ class EventLogs : public testing::Test {
                   double last_loss = 1.0) {
     EventLog log((folder_ / ("events_rank_" + std::to_string(rank) + ".jsonl")).string(),
                  parse_event_levels("info"), rank);
-    log.write(EventLevel::kInfo, EventCategory::kCompile, "compile",
-              {{"graph_hash", hash}, {"nodes", std::int64_t{12}}, {"ns", std::int64_t{5'000'000}}});
+    log.write(
+        EventLevel::kInfo, EventCategory::kCompile, "compile",
+        {{"graph_hash", hash}, {"kernels", std::int64_t{12}}, {"ns", std::int64_t{5'000'000}}});
     for (std::int64_t step = 1; step <= 40; ++step) {
       log.write(EventLevel::kInfo, EventCategory::kRun, "step",
                 {{"step", step}, {"loss", step == 40 ? last_loss : 2.0}, {"ns", step_ns}});
@@ -60,6 +61,36 @@ TEST_F(EventLogs, AnotherGraphOnOneRank) {
   ASSERT_EQ(report.findings.size(), 1u);
   EXPECT_EQ(report.findings[0].code, "hash_mismatch");
   EXPECT_THAT(report.findings[0].where.ranks, ElementsAre(2));
+}
+
+TEST_F(EventLogs, NamesTheFirstNodeThatDiffers) {
+  for (int rank = 0; rank < 3; ++rank) {
+    EventLog log((folder_ / ("rank" + std::to_string(rank) + ".jsonl")).string(),
+                 parse_event_levels("info,graph=trace"), rank);
+    std::int64_t id = 0;
+    for (const char* op : {"input", "mm", rank == 1 ? "sigmoid" : "silu", "sum"}) {
+      log.write(EventLevel::kTrace, EventCategory::kGraph, "node",
+                {{"frame_key", "step#1"},
+                 {"id", id++},
+                 {"op", op},
+                 {"type", "f32[8]"},
+                 {"file", "/job/model.cc"},
+                 {"line", std::int64_t{12}}});
+    }
+    log.write(EventLevel::kInfo, EventCategory::kCompile, "compile",
+              {{"frame_key", "step#1"}, {"graph_hash", rank == 1 ? "xyz" : "abc"}});
+  }
+  const Report report = diagnose();
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_THAT(report.findings[0].why,
+              HasSubstr("first differ at node 2: rank 1 has sigmoid f32[8] (model.cc:12), ranks 0, "
+                        "2 silu f32[8] (model.cc:12)"));
+}
+
+TEST_F(EventLogs, ARunStartedAgainIsNoConflict) {
+  for (int rank = 0; rank < 2; ++rank) write_rank(rank, "abc", 10'000'000);
+  write_rank(1, "abc", 10'000'000);
+  EXPECT_TRUE(diagnose().findings.empty());
 }
 
 TEST_F(EventLogs, SlowRank) {

@@ -13,6 +13,7 @@
 #include "diagnose/hang/pickle.h"
 #include "diagnose/hang/ras.h"
 #include "diagnose/hang/wait_figure.h"
+#include "diagnose/input.h"
 #include "diagnose/source.h"
 
 namespace monograph::diagnose {
@@ -26,8 +27,9 @@ class ProgressLineReader : public LineReader {
  public:
   void read(const Line& line) override {
     if constexpr (std::is_same_v<Reader, HangText>) {
+      if (line.is_of_compiler()) return reader_.see(line.rank);
       reader_.read(line.text, line.rank);
-    } else {
+    } else if (!line.is_of_compiler()) {
       reader_.read(line.text);
     }
   }

@@ -116,10 +116,8 @@ void read_fingerprint(std::string_view text, Call& call) {
 class HangText::Impl {
  public:
   void read(std::string_view text, int rank) {
-    if (rank >= 0 && rank < kMaxRank) {
-      progress_.ranks_seen.insert(rank);
-      read_traceback(text, rank);
-    }
+    see(rank);
+    if (is_valid(rank)) read_traceback(text, rank);
     if (has(text, "Watchdog caught collective operation timeout")) return on_watchdog(text, rank);
     if (read_stack(text, rank)) return;
     if (has(text, "ast enqueued")) return on_status(text, rank);
@@ -133,6 +131,12 @@ class HangText::Impl {
     if (has(text, "Connection closed by peer") && has(text, "gloo"))
       return on_gloo_timeout(text, rank);
     read_torchrun(text);
+  }
+
+  void see(int rank) {
+    if (rank == last_seen_ || !is_valid(rank)) return;
+    progress_.ranks_seen.insert(rank);
+    last_seen_ = rank;
   }
 
   Progress finish() {
@@ -455,7 +459,10 @@ class HangText::Impl {
     }
   }
 
+  static bool is_valid(int rank) { return rank >= 0 && rank < kMaxRank; }
+
   Progress progress_;
+  int last_seen_ = -1;
   std::map<int, std::vector<Call>> unplaced_;  // watchdog calls whose group is not known yet
   std::map<int, std::map<int64_t, Call>> fingerprints_;  // "Running collective"
   std::map<int, std::map<int64_t, Call>> stated_;        // from mismatch messages
@@ -475,6 +482,9 @@ HangText::HangText() : impl_(std::make_unique<Impl>()) {}
 HangText::~HangText() = default;
 void HangText::read(std::string_view text, int rank) {
   impl_->read(text, rank);
+}
+void HangText::see(int rank) {
+  impl_->see(rank);
 }
 Progress HangText::finish() {
   return impl_->finish();

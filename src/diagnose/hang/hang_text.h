@@ -22,6 +22,9 @@ class HangText {
   // One line without its launcher prefix; rank is what the prefix said, -1 if nothing.
   void read(std::string_view text, int rank);
 
+  // A line of this rank that has nothing to do with hangs.
+  void see(int rank);
+
   // Progress::empty() if the text told of no collective trouble.
   Progress finish();
 

@@ -14,7 +14,9 @@ namespace {
 
 class NcclLineReader : public LineReader {
  public:
-  void read(const Line& line) override { reader_.read(line.text); }
+  void read(const Line& line) override {
+    if (!line.is_of_compiler()) reader_.read(line.text);
+  }
 
   std::unique_ptr<Facts> finish() override {
     NcclLog log = reader_.finish();

@@ -3,6 +3,7 @@
 #include "diagnose/compile/torch_trace.h"
 #include "diagnose/events/event_log.h"
 #include "diagnose/hang/hang_report.h"
+#include "diagnose/nccl/inspector.h"
 #include "diagnose/nccl/nccl_report.h"
 #include "diagnose/reader.h"
 #include "diagnose/text_log.h"
@@ -18,6 +19,7 @@ std::span<const Reader> readers() {
       {"Nsight Systems export", accepts_nsight, read_nsight},
       {"flight recorder dump", accepts_flight_recorder, read_flight_recorder_file},
       {"NCCL RAS report", accepts_ras, read_ras_file},
+      {"NCCL inspector log", accepts_inspector, read_inspector},
       {"TORCH_TRACE log", accepts_torch_trace, read_torch_trace},
       {"Monograph event log", accepts_event_log, read_event_log},
       {"text log", looks_like_text, read_text_log},  // last: takes any text
@@ -37,8 +39,9 @@ std::span<const LineReaderEntry> line_readers() {
 
 std::span<const Conclusion> conclusions() {
   static const std::vector<Conclusion> kConclusions = {
-      {"hangs", conclude_hangs}, {"compiler", conclude_compile}, {"events", conclude_events},
-      {"NCCL", conclude_nccl},   {"traces", conclude_traces},
+      {"hangs", conclude_hangs},   {"compiler", conclude_compile},
+      {"events", conclude_events}, {"NCCL", conclude_nccl},
+      {"traces", conclude_traces}, {"NCCL inspector", conclude_inspector},
   };
   return kConclusions;
 }

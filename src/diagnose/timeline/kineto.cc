@@ -2,256 +2,59 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "diagnose/hang/progress.h"
+#include "diagnose/ordered_pieces.h"
 #include "diagnose/timeline/event_splitter.h"
+#include "diagnose/timeline/kineto_event.h"
 
 namespace monograph::diagnose {
 namespace {
 
-// The members of a JSON object without copying or checking: strings come without their quotes,
-// escapes left in.
-class Members {
+// Some elements of the trace, and members of its root that came between them.
+struct TracePiece {
+  struct Range {
+    size_t begin = 0;
+    size_t size = 0;
+  };
+
+  std::string text;
+  std::vector<Range> elements;
+  std::vector<std::pair<std::string, std::string>> members;
+  std::vector<KinetoEvent> events;  // those of the elements that matter, or are damaged
+
+  void clear() {
+    text.clear();
+    elements.clear();
+    members.clear();
+    events.clear();
+  }
+
+  void parse() {
+    for (const Range& range : elements) {
+      KinetoEvent event =
+          parse_kineto_event(std::string_view(text).substr(range.begin, range.size));
+      if (event.work != KinetoWork::kNone || event.is_damaged) events.push_back(std::move(event));
+    }
+  }
+};
+
+class KinetoReader {
  public:
-  explicit Members(std::string_view object) : text_(object) {
-    at_ = text_.empty() || text_[0] != '{' ? text_.size() : 1;
-  }
-
-  bool next(std::string_view& key, std::string_view& value) {
-    skip_separators();
-    if (at_ >= text_.size() || text_[at_] != '"' || !take_string(key)) return false;
-    skip_separators();
-    if (at_ >= text_.size()) return false;
-    return text_[at_] == '"' ? take_string(value) : take_other(value);
-  }
-
- private:
-  void skip_separators() {
-    while (at_ < text_.size()) {
-      char c = text_[at_];
-      if (c != ' ' && c != ',' && c != ':' && c != '\n' && c != '\t' && c != '\r') return;
-      ++at_;
-    }
-  }
-
-  bool take_string(std::string_view& out) {
-    size_t begin = ++at_;
-    while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size()) return false;
-    out = text_.substr(begin, at_++ - begin);
-    return true;
-  }
-
-  bool take_other(std::string_view& out) {
-    size_t begin = at_;
-    int depth = 0;
-    while (at_ < text_.size()) {
-      char c = text_[at_];
-      if (c == '"') {
-        std::string_view ignored;
-        if (!take_string(ignored)) return false;
-        continue;
-      }
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']') {
-        if (depth == 0) break;
-        --depth;
-      }
-      if (depth == 0 && (c == ',' || c == '\n' || c == ' ')) break;
-      ++at_;
-    }
-    out = text_.substr(begin, at_ - begin);
-    return !out.empty();
-  }
-
-  std::string_view text_;
-  size_t at_;
-};
-
-std::optional<int64_t> integer(std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end == text.data()) return std::nullopt;
-  return value;
-}
-
-std::string unescape(std::string_view text) {
-  if (text.find('\\') == std::string_view::npos) return std::string(text);
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 1 < text.size()) {
-      char c = text[++i];
-      out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-struct Event {
-  std::string_view phase, category, name, start, duration, stream, process, args;
-};
-
-enum class Wanted : uint8_t { kNo, kKernel, kCopy, kMemset, kLaunch, kAnnotation, kCommParams };
-
-Wanted wanted_category(std::string_view category) {
-  if (category == "kernel" || category == "Kernel") return Wanted::kKernel;
-  if (category == "gpu_memcpy" || category == "Memcpy") return Wanted::kCopy;
-  if (category == "gpu_memset" || category == "Memset") return Wanted::kMemset;
-  if (category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
-      category == "xpu_runtime" || category == "hip_runtime" || category == "hip_driver") {
-    return Wanted::kLaunch;
-  }
-  if (category == "user_annotation") return Wanted::kAnnotation;
-  if (category == "cpu_op" || category == "Operator") return Wanted::kCommParams;
-  return Wanted::kNo;
-}
-
-// False if the event cannot matter; stops reading as soon as that is known.
-bool parse_event(std::string_view text, Event& event, Wanted& wanted) {
-  Members members(text);
-  std::string_view key;
-  std::string_view value;
-  wanted = Wanted::kNo;
-  while (members.next(key, value)) {
-    if (key == "ph") {
-      event.phase = value;
-      if (value != "X") return false;
-    } else if (key == "cat") {
-      event.category = value;
-      wanted = wanted_category(value);
-      if (wanted == Wanted::kNo) return false;
-    } else if (key == "name") {
-      event.name = value;
-    } else if (key == "ts") {
-      event.start = value;
-    } else if (key == "dur") {
-      event.duration = value;
-    } else if (key == "tid") {
-      event.stream = value;
-    } else if (key == "pid") {
-      event.process = value;
-    } else if (key == "args") {
-      event.args = value;
-    }
-    if (wanted == Wanted::kCommParams && !event.name.empty() && event.name != "record_param_comms")
-      return false;
-    if (wanted == Wanted::kAnnotation && !event.name.empty() &&
-        !event.name.starts_with("ProfilerStep")) {
-      return false;
-    }
-  }
-  return wanted != Wanted::kNo;
-}
-
-struct Args {
-  int64_t correlation = 0;
-  int64_t external_id = -1;
-  int64_t stream = -1;
-  int64_t device = -1;
-  int64_t num_bytes = -1;
-  bool has_collective = false;
-  CollectiveInfo collective;
-};
-
-void parse_collective_arg(std::string_view key, std::string_view value, Args& args) {
-  CollectiveInfo& info = args.collective;
-  if (key == "Collective name") {
-    info.op = plain_op(value);
-    args.has_collective = true;
-  } else if (key == "dtype") {
-    info.dtype = value;
-  } else if (key == "In msg nelems") {
-    info.num_elements_in = integer(value).value_or(-1);
-  } else if (key == "Out msg nelems") {
-    info.num_elements_out = integer(value).value_or(-1);
-  } else if (key == "Group size") {
-    info.group_size = integer(value).value_or(-1);
-  } else if (key == "Process Group Name") {
-    info.group = unescape(value);
-  } else if (key == "Process Group Description") {
-    info.description = unescape(value);
-  } else if (key == "Seq") {
-    info.sequence = integer(value).value_or(-1);
-  } else if (key == "Input Tensors start") {
-    size_t digit = value.find_first_of("0123456789");
-    if (digit != std::string_view::npos)
-      info.input_address = integer(value.substr(digit)).value_or(0);
-  }
-}
-
-Args parse_args(std::string_view text) {
-  Args args;
-  Members members(text);
-  std::string_view key;
-  std::string_view value;
-  while (members.next(key, value)) {
-    if (key == "correlation") {
-      args.correlation = integer(value).value_or(0);
-    } else if (key == "External id" || key == "external id") {
-      args.external_id = integer(value).value_or(-1);
-    } else if (key == "stream") {
-      args.stream = integer(value).value_or(-1);
-    } else if (key == "device") {
-      args.device = integer(value).value_or(-1);
-    } else if (key == "bytes") {
-      args.num_bytes = integer(value).value_or(-1);
-    } else {
-      parse_collective_arg(key, value, args);
-    }
-  }
-  return args;
-}
-
-}  // namespace
-
-bool parse_microseconds(std::string_view text, int64_t& ns) {
-  int64_t whole = 0;
-  const char* end = text.data() + text.size();
-  auto [at, error] = std::from_chars(text.data(), end, whole);
-  if (error != std::errc() || whole > int64_t{9'000'000'000'000'000} || whole < 0) return false;
-  ns = whole * 1000;
-  if (at == end) return true;
-  if (*at == 'e' || *at == 'E' || *at == '.') {
-    if (*at == '.' && std::all_of(at + 1, end, [](char c) { return c >= '0' && c <= '9'; })) {
-      int64_t scale = 100;
-      for (const char* digit = at + 1; digit < end && scale > 0; ++digit, scale /= 10) {
-        ns += (*digit - '0') * scale;
-      }
-      return true;
-    }
-    std::string copy(text);
-    char* stop = nullptr;
-    double value = std::strtod(copy.c_str(), &stop) * 1000;
-    if (*stop != '\0' || !std::isfinite(value) || value < 0 || value > 9e18) return false;
-    ns = std::llround(value);
-    return true;
-  }
-  return false;
-}
-
-class KinetoReader::Impl {
- public:
-  explicit Impl(std::string source) {
+  explicit KinetoReader(std::string source) {
     builder_.timeline.source = std::move(source);
     builder_.timeline.format = "Kineto";
-    splitter_.event = [this](std::string_view text) { on_event(text); };
-    splitter_.member = [this](std::string_view key, std::string_view value) {
-      on_member(key, value);
-    };
   }
 
-  void feed(std::string_view piece) { splitter_.feed(piece); }
+  void take(TracePiece& piece) {
+    builder_.timeline.num_events += static_cast<int64_t>(piece.elements.size());
+    for (KinetoEvent& event : piece.events) on_event(event);
+    for (const auto& [key, value] : piece.members) on_member(key, value);
+  }
 
-  Timeline finish() {
-    builder_.timeline.is_truncated = !splitter_.finish();
+  Timeline finish(bool is_truncated) {
+    builder_.timeline.is_truncated = is_truncated;
     if (builder_.timeline.num_events == 0) {
       throw_user_error(
           "{}: no trace events in this file; give the JSON that torch.profiler exported",
@@ -262,76 +65,56 @@ class KinetoReader::Impl {
   }
 
  private:
-  void on_event(std::string_view text) {
-    Timeline& timeline = builder_.timeline;
-    ++timeline.num_events;
-    if (text.empty() || text[0] != '{') {
-      ++timeline.num_skipped;
-      return;
-    }
-    Event event;
-    Wanted wanted = Wanted::kNo;
-    if (!parse_event(text, event, wanted)) return;
-    int64_t start = 0;
-    int64_t duration = 0;
-    if (!parse_microseconds(event.start, start) || !parse_microseconds(event.duration, duration)) {
-      ++timeline.num_skipped;
-      return;
-    }
-    switch (wanted) {
-      case Wanted::kLaunch:
-        if (int64_t id = parse_args(event.args).correlation; id != 0)
-          builder_.add_launch(id, start);
+  void on_event(KinetoEvent& event) {
+    switch (event.work) {
+      case KinetoWork::kNone:
+        ++builder_.timeline.num_skipped;
         return;
-      case Wanted::kAnnotation:
-        builder_.add_step(event.name, start, start + duration);
+      case KinetoWork::kLaunch:
+        if (event.correlation != 0) builder_.add_launch(event.correlation, event.start_ns);
         return;
-      case Wanted::kCommParams:
-        on_comm_params(event);
+      case KinetoWork::kAnnotation:
+        builder_.add_step(event.name, event.start_ns, event.start_ns + event.duration_ns);
+        return;
+      case KinetoWork::kCommParams:
+        if (event.has_collective && event.external_id >= 0) {
+          params_.try_emplace(event.external_id, std::move(event.collective));
+        }
         return;
       default:
-        on_device_work(event, wanted, start, duration);
+        on_device_work(event);
     }
   }
 
-  // record_param_comms, the host op of a collective, describes it where the kernel does not.
-  void on_comm_params(const Event& event) {
-    Args args = parse_args(event.args);
-    if (args.has_collective && args.external_id >= 0) {
-      params_.try_emplace(args.external_id, std::move(args.collective));
-    }
-  }
-
-  void on_device_work(const Event& event, Wanted wanted, int64_t start, int64_t duration) {
+  void on_device_work(KinetoEvent& event) {
     Timeline& timeline = builder_.timeline;
-    Args args = parse_args(event.args);
     Span span;
-    span.start_ns = start;
-    span.end_ns = start + duration;
-    std::string name = unescape(event.name);
-    span.name = builder_.name_id(name);
-    span.stream =
-        static_cast<int32_t>(args.stream >= 0 ? args.stream : integer(event.stream).value_or(0));
-    span.device =
-        static_cast<int16_t>(args.device >= 0 ? args.device : integer(event.process).value_or(0));
-    span.activity = wanted == Wanted::kKernel ? classify_kernel(name)
-                    : wanted == Wanted::kCopy ? Activity::kCopy
-                                              : Activity::kMemset;
+    span.start_ns = event.start_ns;
+    span.end_ns = event.start_ns + event.duration_ns;
+    span.name = name_id(event.name);
+    span.stream = static_cast<int32_t>(event.stream);
+    span.device = static_cast<int16_t>(event.device);
+    span.activity = event.activity;
     if (span.activity == Activity::kCollective) {
       span.detail = static_cast<int32_t>(timeline.collectives.size());
-      if (args.collective.op.empty()) args.collective.op = collective_op(name);
-      if (!args.has_collective && args.external_id >= 0)
-        wanting_.emplace_back(span.detail, args.external_id);
-      timeline.collectives.push_back(std::move(args.collective));
+      if (!event.has_collective && event.external_id >= 0)
+        wanting_.emplace_back(span.detail, event.external_id);
+      timeline.collectives.push_back(std::move(event.collective));
     } else if (span.activity == Activity::kCopy) {
       span.detail = static_cast<int32_t>(timeline.copies.size());
-      timeline.copies.push_back({args.num_bytes, name.find("Pageable") != std::string::npos});
+      timeline.copies.push_back(
+          {event.num_bytes, event.name.find("Pageable") != std::string_view::npos});
     }
-    builder_.add(span, args.correlation);
+    builder_.add(span, event.correlation);
+  }
+
+  uint32_t name_id(std::string_view name) {
+    return name.find('\\') == std::string_view::npos ? builder_.name_id(name)
+                                                     : builder_.name_id(unescape(name));
   }
 
   void on_member(std::string_view key, std::string_view value) {
-    if (key == "baseTimeNanoseconds") builder_.timeline.base_ns = integer(value).value_or(0);
+    if (key == "baseTimeNanoseconds") builder_.timeline.base_ns = leading_number(value).value_or(0);
     if (key != "distributedInfo") return;
     simdjson::dom::parser parser;
     simdjson::dom::element root;
@@ -353,18 +136,38 @@ class KinetoReader::Impl {
   }
 
   TimelineBuilder builder_;
-  EventSplitter splitter_;
   std::unordered_map<int64_t, CollectiveInfo> params_;  // by external id
   std::vector<std::pair<int32_t, int64_t>> wanting_;    // collective, its external id
 };
 
-KinetoReader::KinetoReader(std::string source) : impl_(std::make_unique<Impl>(std::move(source))) {}
-KinetoReader::~KinetoReader() = default;
-void KinetoReader::feed(std::string_view piece) {
-  impl_->feed(piece);
-}
-Timeline KinetoReader::finish() {
-  return impl_->finish();
+}  // namespace
+
+Timeline read_kineto(std::string source, const ReadBytes& read, const ReadOptions& options) {
+  std::vector<TracePiece> pieces(options.num_threads);
+  std::string buffer(options.piece_bytes, '\0');
+  KinetoReader reader(std::move(source));
+  EventSplitter splitter;
+  PieceWork work;
+  // Splitting needs the text before, parsing does not.
+  work.take = [&](unsigned slot) {
+    TracePiece& piece = pieces[slot];
+    piece.clear();
+    splitter.event = [&piece](std::string_view text) {
+      piece.elements.push_back({piece.text.size(), text.size()});
+      piece.text += text;
+    };
+    splitter.member = [&piece](std::string_view key, std::string_view value) {
+      if (key == "distributedInfo" || key == "baseTimeNanoseconds")
+        piece.members.emplace_back(key, value);
+    };
+    const size_t count = read(buffer.data(), buffer.size());
+    splitter.feed(std::string_view(buffer).substr(0, count));
+    return count > 0;
+  };
+  work.work = [&](unsigned slot) { pieces[slot].parse(); };
+  work.stages = {[&](unsigned slot) { reader.take(pieces[slot]); }};
+  run_in_order(work, options.num_threads);
+  return reader.finish(!splitter.finish());
 }
 
 bool looks_like_kineto(std::string_view head) {

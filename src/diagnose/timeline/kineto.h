@@ -1,9 +1,11 @@
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
+#include "diagnose/input.h"
 #include "diagnose/timeline/timeline.h"
 
 namespace monograph::diagnose {
@@ -12,23 +14,12 @@ namespace monograph::diagnose {
 // its fields.
 bool looks_like_kineto(std::string_view head);
 
-// Reads a Kineto trace given piece by piece; memory grows with the device work in it, not with the
-// file. Damaged events are skipped and counted; a file that ends early gives what it held.
-class KinetoReader {
- public:
-  explicit KinetoReader(std::string source);
-  ~KinetoReader();
+// Writes the next bytes of a file to `buffer` and returns how many; 0 at the end.
+using ReadBytes = std::function<size_t(char* buffer, size_t capacity)>;
 
-  void feed(std::string_view piece);
-  // Throws UserError if the file held no event at all.
-  Timeline finish();
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-// Microseconds with a fraction, "4458676983543.183", as nanoseconds; false if that is no number.
-bool parse_microseconds(std::string_view text, int64_t& ns);
+// Reads a Kineto trace; memory grows with the device work in it, not with the file. Damaged events
+// are skipped and counted; a file that ends early gives what it held. Throws UserError if it held
+// no event at all.
+Timeline read_kineto(std::string source, const ReadBytes& read, const ReadOptions& options = {});
 
 }  // namespace monograph::diagnose

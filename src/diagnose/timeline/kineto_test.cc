@@ -27,10 +27,13 @@ std::string read_gz(const fs::path& path) {
 }
 
 Timeline read_text(const std::string& text, size_t piece = 1 << 20) {
-  KinetoReader reader("test.json");
-  for (size_t at = 0; at < text.size(); at += piece)
-    reader.feed(std::string_view(text).substr(at, piece));
-  return reader.finish();
+  size_t at = 0;
+  auto read = [&](char* buffer, size_t capacity) {
+    size_t count = text.copy(buffer, std::min(capacity, piece), at);
+    at += count;
+    return count;
+  };
+  return read_kineto("test.json", read);
 }
 
 struct Exact {

@@ -15,9 +15,10 @@ bool contains(std::string_view text, std::string_view part) {
 }  // namespace
 
 uint32_t TimelineBuilder::name_id(std::string_view name) {
-  auto [found, is_new] = ids_.try_emplace(std::string(name), static_cast<uint32_t>(ids_.size()));
-  if (is_new) timeline.names.emplace_back(name);
-  return found->second;
+  auto found = ids_.find(name);
+  if (found != ids_.end()) return found->second;
+  timeline.names.emplace_back(name);
+  return ids_.emplace(name, static_cast<uint32_t>(ids_.size())).first->second;
 }
 
 void TimelineBuilder::add(const Span& span, int64_t correlation) {
@@ -26,14 +27,21 @@ void TimelineBuilder::add(const Span& span, int64_t correlation) {
 }
 
 void TimelineBuilder::add_launch(int64_t correlation, int64_t start_ns) {
-  launches_.try_emplace(correlation, start_ns);
+  launches_.push_back({correlation, start_ns});
 }
 
 void TimelineBuilder::add_step(std::string_view name, int64_t start_ns, int64_t end_ns) {
   timeline.steps.push_back({std::string(name), start_ns, end_ns});
 }
 
+int64_t TimelineBuilder::launch_of(int64_t correlation) const {
+  auto found = std::lower_bound(launches_.begin(), launches_.end(), Launch{correlation, INT64_MIN});
+  bool is_known = correlation != 0 && found != launches_.end() && found->correlation == correlation;
+  return is_known ? found->start_ns : -1;
+}
+
 Timeline TimelineBuilder::finish() {
+  std::sort(launches_.begin(), launches_.end());
   std::vector<Step>& steps = timeline.steps;
   std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
     return std::tie(a.start_ns, b.end_ns) < std::tie(b.start_ns, a.end_ns);
@@ -47,8 +55,7 @@ Timeline TimelineBuilder::finish() {
   steps = std::move(disjoint);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     Span& span = timeline.spans[i];
-    auto launch = launches_.find(correlations_[i]);
-    if (correlations_[i] != 0 && launch != launches_.end()) span.launch_ns = launch->second;
+    span.launch_ns = launch_of(correlations_[i]);
     if (span.launch_ns < 0 && !launches_.empty()) continue;
     int64_t when = span.launch_ns >= 0 ? span.launch_ns : span.start_ns;
     auto after = std::upper_bound(steps.begin(), steps.end(), when,

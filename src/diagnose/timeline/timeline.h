@@ -1,9 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 // What ran on the devices of one rank, whatever profiler recorded it. Readers fill a Timeline,
@@ -87,9 +89,17 @@ class TimelineBuilder {
   Timeline finish();
 
  private:
-  std::unordered_map<std::string, uint32_t> ids_;
-  std::vector<int64_t> correlations_;
-  std::unordered_map<int64_t, int64_t> launches_;
+  struct Launch {
+    int64_t correlation = 0;
+    int64_t start_ns = 0;
+    auto operator<=>(const Launch&) const = default;
+  };
+  // When the work with this correlation number was launched; -1 if that is not known.
+  int64_t launch_of(int64_t correlation) const;
+
+  std::map<std::string, uint32_t, std::less<>> ids_;
+  std::vector<int64_t> correlations_;  // of the spans
+  std::vector<Launch> launches_;       // sorted by finish()
 };
 
 // What a kernel of this name does. Copies and memsets that are kernels of their own (hipMemcpy...)

@@ -10,6 +10,7 @@
 #include "diagnose/timeline/copies.h"
 #include "diagnose/timeline/intervals.h"
 #include "diagnose/timeline/kineto.h"
+#include "diagnose/timeline/kineto_event.h"
 #include "diagnose/timeline/late_calls.h"
 #include "diagnose/timeline/overlap.h"
 #include "diagnose/timeline/trace_findings.h"
@@ -338,10 +339,13 @@ TEST(Kernels, NamesTellWhatTheyDo) {
 }
 
 Timeline read(const std::string& text, size_t piece = 1 << 20) {
-  KinetoReader reader("made.json");
-  for (size_t at = 0; at < text.size(); at += piece)
-    reader.feed(std::string_view(text).substr(at, piece));
-  return reader.finish();
+  size_t at = 0;
+  auto read = [&](char* buffer, size_t capacity) {
+    size_t count = text.copy(buffer, std::min(capacity, piece), at);
+    at += count;
+    return count;
+  };
+  return read_kineto("made.json", read);
 }
 
 std::string kernel_event(const std::string& name, const char* ts, const char* dur, int stream = 7) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "diagnose/input.h"
 #include "diagnose/source.h"
 #include "diagnose/timeline/collectives.h"
 #include "diagnose/timeline/copies.h"
@@ -249,11 +250,8 @@ bool accepts_kineto(std::string_view head, std::string_view /*path*/) {
 
 std::unique_ptr<Facts> read_kineto_file(Input& input) {
   auto facts = std::make_unique<TraceFacts>();
-  KinetoReader reader(input.path());
-  std::string buffer(size_t{1} << 20, '\0');
-  while (size_t count = input.read(buffer.data(), buffer.size()))
-    reader.feed(std::string_view(buffer).substr(0, count));
-  facts->timelines.push_back(reader.finish());
+  auto read = [&](char* buffer, size_t capacity) { return input.read(buffer, capacity); };
+  facts->timelines.push_back(read_kineto(input.path(), read, input.options()));
   Timeline& timeline = facts->timelines.front();
   if (timeline.rank < 0) timeline.rank = rank_of_name(input.path());  // older profilers do not say
   facts->rank = facts->timelines.front().rank;
@@ -280,10 +278,17 @@ std::unique_ptr<Facts> read_nsight(Input& input) {
 
 void conclude_traces(const FactsList& facts, Report& report) {
   std::vector<const Timeline*> with_rank;
+  std::map<int, int> files_of_rank;
+  for (const TraceFacts* file : facts_of<TraceFacts>(facts)) {
+    for (const Timeline& timeline : file->timelines) ++files_of_rank[timeline.rank];
+  }
   for (const TraceFacts* file : facts_of<TraceFacts>(facts)) {
     for (const Timeline& timeline : file->timelines) {
-      for (Finding& finding : find_in_trace(timeline))
+      for (Finding& finding : find_in_trace(timeline)) {
+        // Where the rank does not tell which trace is meant.
+        if (files_of_rank[timeline.rank] > 1) finding.where.file = timeline.source;
         report.findings.push_back(std::move(finding));
+      }
       report.sections.push_back(describe_trace(timeline));
       if (timeline.spans.empty()) continue;
       add_statistics(timeline, report);

@@ -23,6 +23,9 @@ struct TorchPrefix {
 //   [0/1] torch._dynamo.guards.__recompiles: [DEBUG] message     (time stamp taken off before)
 std::optional<TorchPrefix> parse_torch_prefix(std::string_view line);
 
+// True if the compiler (Dynamo, AOTAutograd, Inductor) wrote the record.
+bool is_compiler_record(const TorchPrefix& prefix);
+
 // "0/1" of "0/1_1": what names a compilation whatever its attempt.
 std::string_view without_attempt(std::string_view compile_id);
 

@@ -1,4 +1,4 @@
-#include "diagnose/compile/torch_prefix.h"
+#include "diagnose/torch_prefix.h"
 
 #include <algorithm>
 #include <cctype>
@@ -111,6 +111,12 @@ bool contains(std::string_view text, std::string_view part) {
 std::optional<TorchPrefix> parse_torch_prefix(std::string_view line) {
   if (auto prefix = parse_glog(line)) return prefix;
   return parse_named_logger(line);
+}
+
+bool is_compiler_record(const TorchPrefix& prefix) {
+  return !prefix.artifact.empty() || contains(prefix.source, "torch/_dynamo/") ||
+         contains(prefix.source, "torch/_inductor/") ||
+         contains(prefix.source, "torch/_functorch/") || contains(prefix.source, "torch/fx/");
 }
 
 std::string_view without_attempt(std::string_view compile_id) {
