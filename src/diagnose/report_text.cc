@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "diagnose/finding.h"
 #include "diagnose/report_words.h"
+#include "diagnose/text_table.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -12,13 +12,6 @@ namespace {
 constexpr std::size_t kMaxFindings = 20;
 constexpr std::size_t kMaxEvidence = 6;
 constexpr std::size_t kMaxRows = 30;
-
-// Columns on a terminal, counting one per code point.
-std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
 
 class Writer {
  public:
@@ -71,17 +64,7 @@ class Writer {
 
   // One line, cut at the width.
   void cut(std::string_view prefix, std::string_view value) {
-    std::size_t room = width_ > prefix.size() + 1 ? width_ - prefix.size() - 1 : 1;
-    std::string line;
-    for (const char c : value) {
-      const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-      if (starts && room-- == 0) {
-        line += "…";
-        break;
-      }
-      line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-    text += fmt::format("{}{}\n", prefix, paint(line, "2"));
+    text += fmt::format("{}{}\n", prefix, paint(cut_to(value, width_ - prefix.size()), "2"));
   }
 
   void finding(const Finding& finding) {
@@ -104,36 +87,16 @@ class Writer {
   }
 
   void table(const Table& table) {
-    std::vector<std::vector<std::string>> rows{table.columns};
-    for (const auto& row : table.rows) {
-      if (rows.size() > kMaxRows) break;
-      std::vector<std::string>& cells = rows.emplace_back();
-      for (const Cell& cell : row) {
-        cells.push_back(cell_text(cell));
-        std::replace(cells.back().begin(), cells.back().end(), '\n', ' ');
-      }
-    }
-    std::vector<std::size_t> widths(table.columns.size(), 0);
-    for (const auto& row : rows) {
-      for (std::size_t i = 0; i < widths.size() && i < row.size(); ++i) {
-        widths[i] = std::min<std::size_t>(60, std::max(widths[i], columns_of(row[i])));
-      }
-    }
+    constexpr std::string_view kIndent = "    ";
     if (!table.title.empty()) text += fmt::format("  {}\n", table.title);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      std::string line = "    ";
-      for (std::size_t i = 0; i < widths.size() && i < rows[r].size(); ++i) {
-        const std::size_t have = columns_of(rows[r][i]);
-        const std::string pad(widths[i] > have ? widths[i] - have : 0, ' ');
-        const bool right = !table.rows.empty() && i < table.rows[0].size() &&
-                           !std::holds_alternative<std::string>(table.rows[0][i]);
-        line += (right ? pad + rows[r][i] : rows[r][i] + pad) + "  ";
-      }
-      while (!line.empty() && line.back() == ' ') line.pop_back();
-      text += (r == 0 ? paint(line, "2") : line) + "\n";
+    const TextTable lines = lay_out(table, width_ - kIndent.size(), kMaxRows);
+    for (const std::string& line : lines.heading) {
+      text += fmt::format("{}{}\n", kIndent, paint(line, "2"));
     }
-    if (rows.size() <= table.rows.size()) {
-      text += fmt::format("    {} more rows, with --json\n", table.rows.size() + 1 - rows.size());
+    for (const std::string& line : lines.rows) text += fmt::format("{}{}\n", kIndent, line);
+    if (lines.rows.size() < table.rows.size()) {
+      text += fmt::format("{}{} more rows, with --json\n", kIndent,
+                          table.rows.size() - lines.rows.size());
     }
     text += '\n';
   }
@@ -157,7 +120,10 @@ std::string to_text(const Report& report, Colour colour, int width) {
   }
   for (const Section& section : report.sections) {
     out.text += out.paint(section.title, "1") + "\n";
-    for (const std::string& line : section.lines) out.text += "  " + line + "\n";
+    for (const std::string& line : section.lines) {
+      out.text += "  ";
+      out.wrapped(line, 2);
+    }
     if (!section.lines.empty()) out.text += '\n';
     for (const Table& table : section.tables) out.table(table);
     for (const Figure& figure : section.figures) {

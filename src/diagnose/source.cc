@@ -146,8 +146,11 @@ std::pair<std::string_view, std::string_view> split_path(std::string_view path) 
 int rank_in(std::string_view text) {
   std::string name(text);
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const int rank = number_after(name, "rank");
-  return rank >= 0 ? rank : number_after(name, "r");
+  for (const std::string_view word : {"rank", "process", "r"}) {
+    const int rank = number_after(name, word);
+    if (rank >= 0) return rank;
+  }
+  return -1;
 }
 
 // "rank_3"; torchrun writes to ".../attempt_0/3/".

@@ -122,6 +122,7 @@ TEST(SourceName, SaysTheRank) {
   EXPECT_EQ(rank_of_name("Rank-7.json.gz"), 7);
   EXPECT_EQ(rank_of_name("/rank5/r2.log"), 2);
   EXPECT_EQ(rank_of_name("dedicated_log_torch_trace_avh5fwup.log"), -1);
+  EXPECT_EQ(rank_of_name("user_logs/std_log_process_03.txt"), 3);
   EXPECT_EQ(rank_of_name("mr4.log"), -1);
   EXPECT_EQ(rank_of_name("/logs/rank_4/stderr.log"), 4);
   EXPECT_EQ(rank_of_name("/logs/none_x/attempt_0/3/stderr.log"), 3);

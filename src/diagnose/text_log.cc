@@ -77,14 +77,22 @@ Prefix bracket_prefix(std::string_view text) {
   return prefix;
 }
 
-// "[1,3]<stderr>:", of mpirun --tag-output: job and rank
+// "[1,3]<stderr>:", of mpirun --tag-output: job and rank; "[1,mpirank:3,algo-1]<stdout>:" of
+// SageMaker
 Prefix mpi_prefix(std::string_view text) {
+  const std::size_t close = text.substr(0, 80).find("]<std");
+  const std::size_t end = close == std::string_view::npos ? close : text.find(">:", close);
   const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos || comma < 2 || count_digits(text, 1) != comma - 1) return {};
-  for (const std::string_view close : {"]<stderr>:", "]<stdout>:", "]<stddiag>:"}) {
-    std::size_t end = 0;
-    const int rank = rank_at(text, comma + 1, close, end);
-    if (rank >= 0) return {end, rank};
+  if (end == std::string_view::npos || end > close + 10 || comma > close ||
+      count_digits(text, 1) != comma - 1) {
+    return {};
+  }
+  std::size_t at = comma + 1;
+  if (text.substr(at).starts_with("mpirank:")) at += 8;
+  for (const std::string_view mark : {"]", ","}) {
+    std::size_t ignored = 0;
+    const int rank = rank_at(text, at, mark, ignored);
+    if (rank >= 0) return {end + 2, rank};
   }
   return {};
 }
@@ -92,7 +100,7 @@ Prefix mpi_prefix(std::string_view text) {
 Prefix next_prefix(std::string_view text) {
   if (text.empty()) return {};
   if (text[0] == '[') {
-    if (const Prefix prefix = mpi_prefix(text.substr(0, 40)); prefix.length > 0) return prefix;
+    if (const Prefix prefix = mpi_prefix(text); prefix.length > 0) return prefix;
     if (const Prefix prefix = bracket_prefix(text); prefix.length > 0) return prefix;
     return {stamp_length(text), -1};
   }

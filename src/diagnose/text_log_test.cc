@@ -36,6 +36,7 @@ TEST(TextLog, TakesOffLaunchers) {
            {"2024-08-21T03:38:02.117Z [rank1]:", 1},
            {"container-node16: [rank4]:", 4},
            {"[1,3]<stderr>:", 3},
+           {"[1,mpirank:5,algo-2]<stdout>:", 5},
            {"2025-03-17T08:15:42.123456789Z stderr F [rank2]:", 2},
            {"\x1b[36m(RayTrainWorker pid=1)\x1b[0m [rank0]:", 0},
        }) {

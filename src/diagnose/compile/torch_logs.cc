@@ -119,8 +119,14 @@ class TorchLogsReader : public LineReader {
 
  private:
   void read_message(const Line& line, const TorchPrefix& prefix) {
-    const std::string key = fmt::format("{}|{}|{}|{}|{}", line.rank, prefix.process, prefix.source,
-                                        prefix.compile_id, prefix.artifact);
+    // Built anew for each line of the log, so without fmt.
+    key_ = std::to_string(line.rank);
+    for (const std::string_view part :
+         {prefix.process, prefix.source, prefix.compile_id, prefix.artifact}) {
+      key_ += '|';
+      key_ += part;
+    }
+    const std::string& key = key_;
     const BlockKind kind = kind_of_first_line(prefix.message);
     const bool may_belong =
         kind == BlockKind::kError || prefix.message.starts_with("Graph break: from user code");
@@ -442,6 +448,7 @@ class TorchLogsReader : public LineReader {
   }
 
   CompileLogBuilder builder_;
+  std::string key_;  // of the line being read
   std::map<std::string, Block> blocks_;
   std::map<std::string, FusionCount> fusions_;
   std::map<std::string, Compilation> running_;

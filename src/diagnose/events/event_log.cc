@@ -139,8 +139,13 @@ void add(EventFacts& all, EventFacts& more) {
 }  // namespace
 
 bool accepts_event_log(std::string_view head, std::string_view) {
-  const std::string_view line = head.substr(0, head.find('\n'));
-  return line.starts_with("{\"time_ns\":") && line.find("\"event\":") != std::string_view::npos;
+  // The first lines may be torn.
+  for (int i = 0; i < 20 && !head.empty(); ++i) {
+    const std::string_view line = head.substr(0, head.find('\n'));
+    if (line.starts_with("{\"time_ns\":") && line.find("\"event\":") != line.npos) return true;
+    head.remove_prefix(std::min(head.size(), line.size() + 1));
+  }
+  return false;
 }
 
 std::unique_ptr<Facts> read_event_log(Input& input) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -145,19 +147,33 @@ std::string_view code_of(const Hang& hang) {
   return "";
 }
 
+std::string_view words(WaitEdge::Why why) {
+  return why == WaitEdge::Why::kNotEntered   ? "has not entered"
+         : why == WaitEdge::Why::kNotStarted ? "entered, not started on its device"
+                                             : "left no record";
+}
+
+// One row for the ranks that wait in the same call for the same ranks.
 Table wait_table(const Hang& hang, const Progress& progress) {
-  Table table{"who waits for whom", {"rank", "in", "for rank", "which"}, {}};
-  constexpr size_t kMaxRows = 200;
+  std::vector<std::pair<std::string, std::string_view>> order;  // calls, as they come
+  std::map<std::pair<std::string, std::string_view>, std::map<int, std::set<int>>> calls;
   for (const WaitEdge& edge : hang.edges) {
-    if (table.rows.size() == kMaxRows) break;
-    std::string_view why = edge.why == WaitEdge::Why::kNotEntered ? "has not entered"
-                           : edge.why == WaitEdge::Why::kNotStarted
-                               ? "entered, not started on its device"
-                               : "left no record";
     std::string call = fmt::format("{} #{} of {}", edge.op.empty() ? "collective" : edge.op,
                                    edge.sequence, group_title(progress, edge.group));
-    table.rows.push_back(
-        {int64_t{edge.waiter}, std::move(call), int64_t{edge.waited_on}, std::string(why)});
+    std::pair<std::string, std::string_view> key{std::move(call), words(edge.why)};
+    if (!calls.contains(key)) order.push_back(key);
+    calls[key][edge.waiter].insert(edge.waited_on);
+  }
+  Table table{"who waits for whom", {"ranks", "in", "for ranks", "which"}, {}};
+  constexpr size_t kMaxRows = 200;
+  for (const auto& key : order) {
+    std::map<std::set<int>, std::set<int>> waiters;  // by whom they wait for
+    for (const auto& [waiter, waited_on] : calls[key]) waiters[waited_on].insert(waiter);
+    for (const auto& [waited_on, ranks] : waiters) {
+      if (table.rows.size() == kMaxRows) return table;
+      table.rows.push_back(
+          {rank_list(ranks), key.first, rank_list(waited_on), std::string(key.second)});
+    }
   }
   return table;
 }

@@ -7,108 +7,18 @@
 #include <set>
 #include <utility>
 
+#include "diagnose/hang/hang_line.h"
 #include "diagnose/hang/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {
 
-constexpr int kMaxRank = 1 << 24;
 constexpr size_t kMaxLine = 400;  // evidence beyond this is cut
 
 std::string shorten(std::string_view line) {
   line = trim(line);
   return line.size() <= kMaxLine ? std::string(line)
                                  : std::string(line.substr(0, kMaxLine)) + " ...";
-}
-
-std::optional<int> valid_rank(std::optional<int64_t> rank) {
-  if (!rank || *rank < 0 || *rank >= kMaxRank) return std::nullopt;
-  return static_cast<int>(*rank);
-}
-
-// "[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616]": nanoseconds since the start of the year,
-// near enough to subtract; 0 if the line has none.
-int64_t glog_time(std::string_view text) {
-  size_t open = text.find('[');
-  if (open == std::string_view::npos || text.size() < open + 12) return 0;
-  std::string_view stamp = text.substr(open + 1);
-  if (std::string_view("IWEF").find(stamp[0]) == std::string_view::npos) return 0;
-  size_t space = stamp.find(' ');
-  if (space == std::string_view::npos || space < 4 || space > 5) return 0;
-  std::optional<int64_t> date = leading_integer(stamp.substr(1));
-  std::string_view clock = stamp.substr(space + 1);
-  if (!date || clock.size() < 8 || clock[2] != ':' || clock[5] != ':') return 0;
-  std::optional<int64_t> hour = leading_integer(clock);
-  std::optional<int64_t> minute = leading_integer(clock.substr(3));
-  std::optional<int64_t> second = leading_integer(clock.substr(6));
-  if (!hour || !minute || !second || *date < 101 || *date > 1231) return 0;
-  if (*hour < 0 || *hour > 23 || *minute < 0 || *minute > 59 || *second < 0 || *second > 60)
-    return 0;
-  int64_t fraction = 0;
-  int64_t scale = 100'000'000;
-  for (size_t i = 9; i < clock.size() && clock[8] == '.' && scale > 0; ++i, scale /= 10) {
-    if (std::isdigit(static_cast<unsigned char>(clock[i])) == 0) break;
-    fraction += (clock[i] - '0') * scale;
-  }
-  int64_t day = *date / 100 * 31 + *date % 100;
-  return (((day * 24 + *hour) * 60 + *minute) * 60 + *second) * 1'000'000'000 + fraction;
-}
-
-struct Prefix {
-  std::string group;  // empty if the line names none
-  std::string description;
-  std::optional<int> rank;  // inside the group
-};
-
-// "[Rank 2]", "[PG 3 Rank 4]", "[PG ID 0 PG GUID 0(default_pg) Rank 1]".
-Prefix read_prefix(std::string_view text) {
-  Prefix prefix;
-  size_t open = text.find("[PG ");
-  if (open == std::string_view::npos) open = text.find("[Rank ");
-  if (open == std::string_view::npos) return prefix;
-  std::string_view inside = before(text.substr(open + 1), "]");
-  prefix.rank = valid_rank(integer_after(inside, "Rank "));
-  std::string_view id = before(inside, " Rank ");
-  if (auto guid = after(id, "PG GUID ")) {
-    prefix.group = before(*guid, "(");
-    if (auto described = after(*guid, "(")) prefix.description = before(*described, ")");
-  } else if (auto plain = after(id, "PG ID ")) {
-    prefix.group = *plain;
-  } else if (auto old = after(id, "PG ")) {
-    prefix.group = *old;
-  }
-  return prefix;
-}
-
-// The fields of WorkNCCL(...) and CollectiveFingerPrint(...): NAME=VALUE up to a comma outside
-// brackets.
-std::string_view field(std::string_view text, std::string_view name) {
-  std::optional<std::string_view> rest = after(text, name);
-  if (!rest) return {};
-  int depth = 0;
-  for (size_t i = 0; i < rest->size(); ++i) {
-    char c = (*rest)[i];
-    if (c == '[' || c == '(') ++depth;
-    if ((c == ']' || c == ')') && --depth < 0) return rest->substr(0, i);
-    if (c == ',' && depth == 0) return rest->substr(0, i);
-  }
-  return *rest;
-}
-
-// Of "[4096, 5120]"; -1 if there is no shape.
-int64_t count_elements(std::string_view shape) {
-  if (shape.empty()) return -1;
-  uint64_t count = 1;
-  for (int extent : leading_ranks(shape.substr(1))) count *= static_cast<uint64_t>(extent);
-  return static_cast<int64_t>(count);
-}
-
-void read_fingerprint(std::string_view text, Call& call) {
-  call.op = plain_op(field(text, "OpType="));
-  call.sequence = leading_integer(field(text, "SequenceNumber=")).value_or(-1);
-  call.shape_in = trim(field(text, "TensorShape="));
-  call.dtype = trim(before(field(text, "TensorDtypes="), " "));
-  call.num_elements_in = count_elements(call.shape_in);
 }
 
 }  // namespace
@@ -144,7 +54,14 @@ class HangText::Impl {
       for (Call& call : calls) add_call(rank, default_group(), std::move(call));
     }
     if (!is_multi_group_) add_calls(fingerprints_);
+    // What a rank says of another is read from the other's message, and comes out as call 0 of a
+    // random operation where the messages differ in length: its own words are better.
+    for (const auto& [rank, calls] : stated_) told_.erase(rank);
+    for (auto& [rank, calls] : told_) {
+      if (has_later_call(stated_)) calls.erase(0);
+    }
     add_calls(stated_);
+    add_calls(told_);
     add_gloo_waits();
     for (auto& [rank, frames] : failed_in_) {
       auto record = progress_.ranks.find(rank);
@@ -195,7 +112,7 @@ class HangText::Impl {
 
   void on_watchdog(std::string_view text, int rank) {
     std::optional<std::string_view> work = after(text, "WorkNCCL(");
-    Prefix prefix = read_prefix(text);
+    WatchdogPrefix prefix = read_watchdog_prefix(text);
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
     if (!work || who < 0) return;
     Call call;
@@ -222,7 +139,7 @@ class HangText::Impl {
 
   // "... at work: 1580, last enqueued NCCL work: 1582, last completed NCCL work: 1579."
   void on_status(std::string_view text, int rank) {
-    Prefix prefix = read_prefix(text);
+    WatchdogPrefix prefix = read_watchdog_prefix(text);
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
     if (has(text, "dump signal due to a collective timeout from")) note(text);
     std::string_view status = text.substr(text.find("ast enqueued"));
@@ -259,7 +176,7 @@ class HangText::Impl {
     if (auto mismatch = after(text, "Detected mismatch between collectives on ranks.")) {
       return on_mismatch(text, *mismatch);
     }
-    Prefix prefix = read_prefix(text);
+    WatchdogPrefix prefix = read_watchdog_prefix(text);
     if (prefix.rank && rank >= 0 && *prefix.rank != rank) is_multi_group_ = true;
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
     if (who < 0) return;
@@ -291,7 +208,7 @@ class HangText::Impl {
       // A number is needed to put the two side by side; before 2.0 there was none.
       if (call.sequence < 0) call.sequence = 0;
       call.pending = true;
-      stated_[*rank].try_emplace(call.sequence, std::move(call));
+      (side == 0 ? stated_ : told_)[*rank].try_emplace(call.sequence, std::move(call));
       rest = *print;
     }
     if (ranks.size() == 2)
@@ -323,7 +240,7 @@ class HangText::Impl {
   // FILE:3068".
   bool read_stack(std::string_view text, int rank) {
     if (has(text, "Stack trace of the failed collective")) {
-      stack_rank_ = rank >= 0 ? rank : read_prefix(text).rank.value_or(-1);
+      stack_rank_ = rank >= 0 ? rank : read_watchdog_prefix(text).rank.value_or(-1);
       failed_in_[stack_rank_].clear();
       return true;
     }
@@ -380,7 +297,7 @@ class HangText::Impl {
   }
 
   void on_stuck_watchdog(std::string_view text, int rank) {
-    Prefix prefix = read_prefix(text);
+    WatchdogPrefix prefix = read_watchdog_prefix(text);
     int who = rank >= 0 ? rank : prefix.rank.value_or(-1);
     if (who < 0) return;
     claim(Claim::Kind::kUnreachable, {who},
@@ -408,6 +325,11 @@ class HangText::Impl {
       call.pending = call.timed_out = true;
       add_call(rank, default_group(), std::move(call));
     }
+  }
+
+  static bool has_later_call(const std::map<int, std::map<int64_t, Call>>& by_rank) {
+    return std::any_of(by_rank.begin(), by_rank.end(),
+                       [](const auto& entry) { return entry.second.rbegin()->first > 0; });
   }
 
   void add_calls(std::map<int, std::map<int64_t, Call>>& by_rank) {
@@ -465,7 +387,8 @@ class HangText::Impl {
   int last_seen_ = -1;
   std::map<int, std::vector<Call>> unplaced_;  // watchdog calls whose group is not known yet
   std::map<int, std::map<int64_t, Call>> fingerprints_;  // "Running collective"
-  std::map<int, std::map<int64_t, Call>> stated_;        // from mismatch messages
+  std::map<int, std::map<int64_t, Call>> stated_;  // from mismatch messages, by the rank itself
+  std::map<int, std::map<int64_t, Call>> told_;    // from those of other ranks
   std::map<int, std::vector<StackFrame>>
       tracebacks_;  // of the exception being read, innermost first
   std::map<int, std::vector<StackFrame>> failed_in_;

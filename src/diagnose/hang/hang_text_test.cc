@@ -214,6 +214,26 @@ TEST(HangText, FingerprintsWithoutNumbersStillShowTheMismatch) {
   EXPECT_THAT(hang.culprits, ElementsAre(0, 1));
 }
 
+// Between messages of different length a rank misreads the other's call.
+TEST(HangText, WhatARankSaysOfItselfCountsMore) {
+  const std::string reduce =
+      "CollectiveFingerPrint(SequenceNumber=6, OpType=ALLREDUCE, TensorShape=[7], "
+      "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default))), but Rank 2 is "
+      "running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE)."
+      "Collectives differ in the following aspects: \t Sequence number: 6vs 0\n";
+  const std::string start = "RuntimeError: Detected mismatch between collectives on ranks. Rank ";
+  Hang hang = answer(
+      "[rank0]: " + start + "0 is running collective: " + reduce + "[rank1]: " + start +
+      "1 is running collective: " + reduce + "[rank2]: " + start +
+      "2 is running collective: CollectiveFingerPrint(SequenceNumber=6OpType=BARRIER), but Rank 0 "
+      "is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=GATHER)."
+      "Collectives differ in the following aspects: \t Sequence number: 6vs 0\n");
+  EXPECT_EQ(hang.kind, Hang::Kind::kMismatch);
+  EXPECT_THAT(hang.culprits, ElementsAre(2));
+  EXPECT_THAT(hang.headline, HasSubstr("#6"));
+  EXPECT_THAT(hang.headline, HasSubstr("rank 2 calls barrier"));
+}
+
 TEST(HangText, PlainGlooTimeoutBlamesTheSilentRank) {
   std::string text = "[rank3]:[W1 imported]\n";
   for (int rank : {0, 1, 2}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace monograph::diagnose {
 namespace {
@@ -26,6 +27,21 @@ constexpr std::array<uint8_t, 256> make_classes() {
 }
 
 constexpr std::array<uint8_t, 256> kClasses = make_classes();
+
+// The next quote at or after `i` that no backslash escapes; `size` if there is none. The string's
+// opening quote stands before `i`, so the look back ends there at the latest.
+size_t find_quote(const char* text, size_t i, size_t size) {
+  while (i < size) {
+    const void* found = std::memchr(text + i, '"', size - i);
+    if (found == nullptr) return size;
+    const auto quote = static_cast<size_t>(static_cast<const char*>(found) - text);
+    size_t slashes = 0;
+    while (slashes < quote && text[quote - slashes - 1] == '\\') ++slashes;
+    if (slashes % 2 == 0) return quote;
+    i = quote + 1;
+  }
+  return size;
+}
 
 }  // namespace
 
@@ -112,7 +128,7 @@ bool EventSplitter::scan_value() {
       at_ = i;
       scan_ = 0;
       depth_ = 0;
-      in_string_ = escaped_ = false;
+      in_string_ = false;
       place_ = Place::kElement;
       is_lost_ = true;
     }
@@ -128,10 +144,7 @@ bool EventSplitter::scan_value() {
   size_t size = buffer_.size();
   for (; i < size; ++i) {
     if (in_string_) {
-      while (i < size && (escaped_ || text[i] != '"')) {
-        escaped_ = !escaped_ && text[i] == '\\';
-        ++i;
-      }
+      i = find_quote(text, i, size);
       if (i == size) return suspend();
       in_string_ = false;
       if (depth_ == 0) return found(i + 1);

@@ -40,7 +40,6 @@ class EventSplitter {
   size_t scan_ = 0;  // how far scan_value came in an unfinished value
   int depth_ = 0;
   bool in_string_ = false;
-  bool escaped_ = false;
   size_t value_end_ = 0;
   Place place_ = Place::kStart;
   bool root_is_list_ = false;

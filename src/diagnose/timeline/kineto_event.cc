@@ -19,10 +19,18 @@ class Members {
   }
 
   bool next(std::string_view& key, std::string_view& value) {
+    return next_key(key) && take_value(value);
+  }
+
+  // Stops before the value, at which `rest` begins then.
+  bool next_key(std::string_view& key) {
     skip_separators();
     if (at_ >= text_.size() || text_[at_] != '"' || !take_string(key)) return false;
     skip_separators();
-    if (at_ >= text_.size()) return false;
+    return at_ < text_.size();
+  }
+  std::string_view rest() const { return text_.substr(at_); }
+  bool take_value(std::string_view& value) {
     return text_[at_] == '"' ? take_string(value) : take_other(value);
   }
 
@@ -36,9 +44,15 @@ class Members {
   }
 
   bool take_string(std::string_view& out) {
-    size_t begin = ++at_;
-    while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size()) return false;
+    const size_t begin = ++at_;
+    for (at_ = text_.find('"', at_); at_ != std::string_view::npos;
+         at_ = text_.find('"', at_ + 1)) {
+      size_t slashes = 0;
+      while (text_[at_ - slashes - 1] == '\\') ++slashes;  // the opening quote ends this
+      if (slashes % 2 == 0) break;
+    }
+    if (at_ == std::string_view::npos) at_ = text_.size();
+    if (at_ == text_.size()) return false;
     out = text_.substr(begin, at_++ - begin);
     return true;
   }
@@ -92,7 +106,14 @@ bool parse_fields(std::string_view text, Fields& event, KinetoWork& wanted) {
   std::string_view key;
   std::string_view value;
   wanted = KinetoWork::kNone;
-  while (members.next(key, value)) {
+  while (members.next_key(key)) {
+    // The arguments come last as a rule, and are read when they are needed.
+    if (key == "args" && !event.start.empty() && !event.duration.empty() && !event.name.empty() &&
+        !event.phase.empty() && !event.category.empty()) {
+      event.args = members.rest();
+      break;
+    }
+    if (!members.take_value(value)) break;
     if (key == "ph") {
       event.phase = value;
       if (value != "X") return false;

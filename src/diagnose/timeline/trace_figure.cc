@@ -178,10 +178,10 @@ Figure draw_timeline(const Timeline& timeline) {
   std::vector<Interval> exposed = subtract_intervals(communication, computation);
   figure.title =
       fmt::format("device work over {:.3f} ms", static_cast<double>(window.length()) / 1e6);
-  figure.text = "computation    " + bar(computation, window) + "\n";
+  figure.text = "    computation    " + bar(computation, window) + "\n";
   if (!communication.empty()) {
-    figure.text += "communication  " + bar(communication, window) + "\n";
-    figure.text += "exposed        " + bar(exposed, window) + "\n";
+    figure.text += "    communication  " + bar(communication, window) + "\n";
+    figure.text += "    exposed        " + bar(exposed, window) + "\n";
   }
   figure.svg = to_svg(timeline, window, exposed);
   return figure;
