@@ -61,7 +61,7 @@ int run_train(std::span<const std::string> args) {
         "{{\"steps\":{},\"training_loss\":{},\"validation_loss\":{},\"unigram_entropy\":{},"
         "\"report\":{}}}\n",
         result.num_steps, result.training_loss, result.validation_loss, result.unigram_entropy,
-        train::to_json(result.build, result.run));
+        train::to_json(result.build, result.run, result.exchange));
   }
   if (!result.is_interrupted) return 0;
   fmt::print(stderr, "interrupted after {} of {} steps\n", result.num_steps, config.num_steps);

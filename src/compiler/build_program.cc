@@ -4,8 +4,9 @@
 
 #include "base/error.h"
 #include "codegen/lower.h"
+#include "compiler/assign_memory.h"
+#include "ops/collective/collective.h"
 #include "ops/registry.h"
-#include "passes/memory/offsets.h"
 
 namespace monograph::compiler {
 namespace {
@@ -54,6 +55,10 @@ class ProgramBuilder {
         add_attention(*node, false);
       } else if (node->is("scaled_dot_product_attention_backward")) {
         add_attention(*node, true);
+      } else if (ops::has_trait(*node, ops::kStart)) {
+        add_collective(*node);
+      } else if (ops::has_trait(*node, ops::kDone)) {
+        add_wait(*node);
       } else {
         check(node->is_placeholder() || ops::has_trait(*node, ops::kViewLike) ||
                   ops::has_trait(*node, ops::kGather),
@@ -61,14 +66,13 @@ class ProgramBuilder {
       }
     }
     add_tensors();
-    assign_memory();
+    assign_memory(program_, buffers_);
     return std::move(program_);
   }
 
  private:
   const Placement& at(Value value) const { return layout_.placements.at(value); }
 
-  // Until assign_memory, an address in scratch has its buffer's number in the upper bits.
   Address address_of(Value value) {
     return address(at(value).buffer, at(value).offset, value.dtype());
   }
@@ -76,7 +80,7 @@ class ProgramBuilder {
   Address address(int buffer, int64_t offset, ir::DType dtype) {
     const int64_t bytes = offset * ir::dtype_bytes(dtype);
     if (buffer < ir::kNumSegments) return {static_cast<Segment>(buffer), bytes};
-    return {Segment::kScratch, (static_cast<int64_t>(buffer) << kBufferShift) + bytes};
+    return address_in_buffer(buffer, bytes);
   }
 
   ir::Step& add_step(const Node& node, decltype(ir::Step::work) work) {
@@ -243,6 +247,35 @@ class ProgramBuilder {
     step.name += node.op();
   }
 
+  void add_collective(const Node& node) {
+    const Value result{const_cast<Node*>(&node), 0};
+    ir::CollectiveStep work = ops::collective_step(node);
+    work.to = address_of(result);
+    work.from = ops::has_trait(node, ops::kInPlace) ? work.to : address_of(node.operand(0));
+    std::vector<int> waits;  // the lane may begin when compute has come this far
+    for (int at = static_cast<int>(program_.steps.size()) - 1; at >= 0 && waits.empty(); --at) {
+      if (program_.steps[at].lane == ir::Lane::kCompute) waits.push_back(at);
+    }
+    ir::Step& step = add_step(node, std::move(work));
+    step.lane = ir::Lane::kCommunication;
+    step.waits = std::move(waits);
+    step.bytes_moved = step.bytes_least = std::get<ir::CollectiveStep>(step.work).num_bytes();
+    const std::string& first = node.operands().front().node->provenance().scope;
+    const std::string& last = node.operands().back().node->provenance().scope;
+    step.name = fmt::format("{} {}: {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
+                            starts_.size(), first);
+    if (last != first) step.name += " .. " + last;
+    starts_[&node] = static_cast<int>(program_.steps.size()) - 1;
+  }
+
+  void add_wait(const Node& node) {
+    const int start = starts_.at(node.operand(0).node);
+    const auto& collective = std::get<ir::CollectiveStep>(program_.steps[start].work);
+    ir::Step& step = add_step(node, ir::WaitStep{collective.from, collective.to});
+    step.waits = {start};
+    step.name = "wait for " + program_.steps[start].name;
+  }
+
   void add_tensors() {
     for (Node* input : graph_.inputs()) {
       program_.inputs.push_back({input->name(), input->types()[0], address_of(input->result())});
@@ -261,68 +294,12 @@ class ProgramBuilder {
     }
   }
 
-  // --- memory
-  // -------------------------------------------------------------------------------------
-
-  template <typename Visit>
-  static void for_each_address(ir::Step& step, const Visit& visit) {
-    if (auto* kernel = std::get_if<ir::KernelStep>(&step.work)) {
-      for (Address& argument : kernel->arguments) visit(argument);
-    } else if (auto* gemm = std::get_if<ir::GemmStep>(&step.work)) {
-      for (Address* argument : {&gemm->a, &gemm->b, &gemm->c}) visit(*argument);
-      if (gemm->has_bias) visit(gemm->bias);
-    } else if (auto* sort = std::get_if<ir::SortIdsStep>(&step.work)) {
-      for (Address* argument : {&sort->ids, &sort->order, &sort->offsets}) visit(*argument);
-    } else if (auto* work = std::get_if<ir::AttentionStep>(&step.work)) {
-      for (auto* tensor : {&work->q, &work->k, &work->v, &work->output, &work->logsumexp}) {
-        visit(tensor->address);
-      }
-      if (!work->is_backward) return;
-      for (auto* tensor : {&work->grad_output, &work->grad_q, &work->grad_k, &work->grad_v}) {
-        visit(tensor->address);
-      }
-      visit(work->workspace);
-    }
-  }
-
-  void assign_memory() {
-    std::vector<passes::Lifetime> lifetimes;
-    std::unordered_map<int, int> number;  // buffer -> lifetime
-    const int num_steps = static_cast<int>(program_.steps.size());
-    for (int at_step = 0; at_step < num_steps; ++at_step) {
-      for_each_address(program_.steps[at_step], [&](Address& address) {
-        if (address.segment != Segment::kScratch) return;
-        const int buffer = static_cast<int>(address.offset >> kBufferShift);
-        const auto [found, is_new] = number.emplace(buffer, lifetimes.size());
-        if (is_new) lifetimes.push_back({buffers_[buffer].num_bytes, at_step, at_step});
-        lifetimes[found->second].end = at_step;
-      });
-    }
-    const passes::OffsetPlan plan = passes::assign_offsets(lifetimes);
-    for (ir::Step& step : program_.steps) {
-      for_each_address(step, [&](Address& address) {
-        if (address.segment != Segment::kScratch) return;
-        const int64_t inside = address.offset & ((int64_t{1} << kBufferShift) - 1);
-        const int buffer = static_cast<int>(address.offset >> kBufferShift);
-        address.offset = plan.offsets[number.at(buffer)] + inside;
-      });
-    }
-    int64_t persistent = 0;
-    for (int segment = 0; segment < ir::kNumSegments; ++segment) {
-      program_.segment_bytes[segment] = buffers_[segment].num_bytes;
-      persistent += buffers_[segment].num_bytes;
-    }
-    program_.segment_bytes[static_cast<int>(Segment::kScratch)] = plan.peak_bytes;
-    program_.peak_bytes = persistent + plan.peak_bytes;
-    program_.bound_bytes = persistent + plan.bound_bytes;
-  }
-
-  static constexpr int kBufferShift = 44;  // a buffer has at most 16 TiB
   const ir::Graph& graph_;
   const passes::Layout& layout_;
   std::vector<passes::LayoutBuffer> buffers_;
   ir::Program program_;
   std::unordered_map<std::string, size_t> kernels_;
+  std::unordered_map<const Node*, int> starts_;  // step of each collective
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
   result.num_traced_nodes = traced.num_nodes();
   result.graph = traced.clone();
   passes::PassContext context;
+  context.link = options.link;
   result.passes = run_passes(*result.graph, context, options);
   const auto start = std::chrono::steady_clock::now();
   context.set_pass("layout");

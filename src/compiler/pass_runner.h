@@ -12,6 +12,7 @@ struct PassOptions {
   int stop_after = -1;                     // optional applications to run, to bisect; -1: all
   std::string dump_dir = {};  // "03.fold_constants.before.txt" and ".after.txt"; empty: none
   bool verify = true;         // after each pass that changed the graph
+  ir::LinkModel link = {};    // of collectives
 };
 
 // One application of a pass, as it went.

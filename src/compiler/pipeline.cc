@@ -1,5 +1,8 @@
 #include "compiler/pipeline.h"
 
+#include "passes/collective/bucket_all_reduce.h"
+#include "passes/collective/overlap_collectives.h"
+#include "passes/collective/start_collectives.h"
 #include "passes/fuse/fold_bias.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/legalize_reductions.h"
@@ -30,6 +33,8 @@ constexpr PipelineStep kPipeline[] = {
      "later passes count users: those left behind are none"},
     {"legalize_reductions", passes::legalize_reductions,
      "kernels reduce the first or the last axes; views made here fuse like others", true},
+    {"bucket_all_reduce", passes::bucket_all_reduce,
+     "gradients have their final form; fusion would take their packing apart"},
     {"select_gathers", passes::select_gathers,
      "what is pointwise and what is a product is known now; its constants go along"},
     {"scale_before_sum", passes::scale_before_sum,
@@ -41,6 +46,9 @@ constexpr PipelineStep kPipeline[] = {
     {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
     {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
     {"schedule", passes::schedule, "the nodes are the steps of the Program now"},
+    {"start_collectives", passes::start_collectives,
+     "no pass above looks into two halves of a collective", true},
+    {"overlap_collectives", passes::overlap_collectives, "the order of all other nodes is final"},
 };
 
 }  // namespace

@@ -36,7 +36,11 @@ class Comparison {
       if (auto difference = difference_of_nodes(i)) return difference;
     }
     if (a_.num_nodes() != b_.num_nodes()) {
-      return fmt::format("{} nodes against {}", a_.num_nodes(), b_.num_nodes());
+      const auto node_text = [&](const Graph& graph) -> std::string {
+        if (graph.num_nodes() == common) return "no node";
+        return to_text(*graph.nodes()[common], ValueNames(graph));
+      };
+      return fmt::format("node {}: {} against {}", common, node_text(a_), node_text(b_));
     }
     return difference_of_roots();
   }

@@ -67,7 +67,7 @@ TEST(GraphTable, ShowsBothSidesOfTheFirstDifference) {
   EXPECT_EQ(*first_difference(*graph_of(kBase), *graph_of(kVariants[0])),
             "node 2: %1 = scale(%x) {by=nan} : f32[2] against %1 = shift(%x) {by=nan} : f32[2]");
   EXPECT_EQ(*first_difference(*graph_of(kVariants[15]), *graph_of(kVariants[16])),
-            "body of node 2: 1 nodes against 2");
+            "body of node 2: node 1: no node against %0 = neg(%b) : f32[2]");
 }
 
 TEST(GraphTable, DetectsEqualHashesOfUnequalGraphs) {

@@ -8,10 +8,17 @@ namespace monograph::ops {
 namespace {
 
 std::string traits_text(const OpDef& op) {
-  constexpr std::pair<Trait, std::string_view> kNames[] = {
-      {kPointwise, "pointwise"}, {kReduction, "reduction"},     {kViewLike, "view-like"},
-      {kGather, "gather"},       {kCommutative, "commutative"}, {kCreation, "creation"},
-      {kLibrary, "library"}};
+  constexpr std::pair<Trait, std::string_view> kNames[] = {{kPointwise, "pointwise"},
+                                                           {kReduction, "reduction"},
+                                                           {kViewLike, "view-like"},
+                                                           {kGather, "gather"},
+                                                           {kCommutative, "commutative"},
+                                                           {kCreation, "creation"},
+                                                           {kLibrary, "library"},
+                                                           {kCollective, "collective"},
+                                                           {kStart, "start"},
+                                                           {kInPlace, "in place"},
+                                                           {kDone, "done"}};
   std::vector<std::string_view> names;
   for (const auto& [trait, name] : kNames) {
     if (op.has(trait)) names.push_back(name);

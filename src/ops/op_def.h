@@ -31,8 +31,12 @@ enum Trait : uint32_t {
   kViewLike = 1u << 2,     // results are operand 0 (or its parts) seen through other strides
   kGather = 1u << 3,       // results hold the operands' elements, placed next to each other
   kCommutative = 1u << 4,  // operands may be swapped
-  kCreation = 1u << 5,  // no tensor is read: the element is a function of its index (and scalars)
-  kLibrary = 1u << 6,   // runs as a library call, never inside a generated kernel
+  kCreation = 1u << 5,    // no tensor is read: the element is a function of its index (and scalars)
+  kLibrary = 1u << 6,     // runs as a library call, never inside a generated kernel
+  kCollective = 1u << 7,  // all ranks of a mesh axis run it together, in the same order
+  kStart = 1u << 8,       // begins a collective; its result is complete, and read, through its done
+  kInPlace = 1u << 9,     // the result lies over the operands, which nobody else may read
+  kDone = 1u << 10,       // waits for the collective that its operand has begun
 };
 
 // The types and attributes that a node is made with; `fail` throws UserError "[op] ...".

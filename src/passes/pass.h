@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/link_model.h"
 
 namespace monograph::passes {
 
@@ -21,6 +22,8 @@ class PassContext {
   void set_pass(std::string_view name) { pass_ = name; }
   void remark(const ir::Node& node, std::string reason);
   const std::vector<Remark>& remarks() const { return remarks_; }
+
+  ir::LinkModel link;  // of collectives (see bucket_all_reduce)
 
  private:
   std::string pass_;

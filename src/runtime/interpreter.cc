@@ -1,6 +1,7 @@
 #include "runtime/interpreter.h"
 
 #include "base/error.h"
+#include "ops/collective/collective.h"
 #include "ops/registry.h"
 
 namespace monograph::runtime {
@@ -22,8 +23,8 @@ Literal convert(const Literal& literal, ir::DType dtype) {
 // after its last use.
 class Evaluation {
  public:
-  Evaluation(const ir::Graph& graph, bool in_registers)
-      : graph_(graph), in_registers_(in_registers) {
+  Evaluation(const ir::Graph& graph, bool in_registers, const MeshContext* mesh = nullptr)
+      : graph_(graph), in_registers_(in_registers), mesh_(mesh) {
     for (const auto& node : graph.nodes()) {
       for (Value operand : node->operands()) last_use_[operand] = node.get();
     }
@@ -60,6 +61,8 @@ class Evaluation {
     }
     if (node.is("fused")) {
       run_body(*node.body(), operands, results);
+    } else if (mesh_ != nullptr && ops::has_trait(node, ops::kCollective)) {
+      exchange(node, operands, results[0]);
     } else {
       ops::op_named(node.op()).reference(node, operands, results);
     }
@@ -67,6 +70,17 @@ class Evaluation {
       const Value result = node.result(i);
       if (last_use_.contains(result)) owned_[result] = std::move(results[i]);
     }
+  }
+
+  void exchange(const Node& node, ops::Literals operands, Literal& result) const {
+    const ir::CollectiveStep step = ops::collective_step(node);
+    if (node.is("all_reduce_start")) {
+      ops::copy_range(node, operands, result);
+    } else if (result.type() == operands[0]->type()) {
+      result = *operands[0];  // what works in place
+    }
+    run_collective(step, operands[0]->data(), result.data(), communicator_of(step, mesh_),
+                   node.op());
   }
 
   // Results come typed: each output of the body is rounded to the type of its result.
@@ -92,6 +106,7 @@ class Evaluation {
 
   const ir::Graph& graph_;
   const bool in_registers_;
+  const MeshContext* mesh_;
   ir::ValueMap<const Node*> last_use_;  // null: a root, never freed
   ir::ValueMap<const Literal*> borrowed_;
   ir::ValueMap<Literal> owned_;
@@ -127,9 +142,10 @@ void refuse_unknown_inputs(const ir::Graph& graph, const InputMap& inputs) {
 
 }  // namespace
 
-std::vector<Literal> interpret(const ir::Graph& graph, const InputMap& inputs, StateMap& states) {
+std::vector<Literal> interpret(const ir::Graph& graph, const InputMap& inputs, StateMap& states,
+                               const MeshContext* mesh) {
   refuse_unknown_inputs(graph, inputs);
-  Evaluation evaluation(graph, false);
+  Evaluation evaluation(graph, false, mesh);
   for (Node* input : graph.inputs()) evaluation.bind(input, find_given(*input, inputs));
   for (Node* state : graph.states()) evaluation.bind(state, find_given(*state, states));
   evaluation.run();

@@ -79,8 +79,14 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   std::vector<bool> is_fused(compilation.program.kernels.size(), false);
   for (const ir::Step& step : compilation.program.steps) {
     const auto* kernel = std::get_if<ir::KernelStep>(&step.work);
+    if (const auto* collective = std::get_if<ir::CollectiveStep>(&step.work)) {
+      ++report.num_collectives;
+      report.num_buckets += collective->num_tensors > 1;
+      report.exchanged_bytes += collective->num_bytes();
+      continue;
+    }
     if (kernel == nullptr) {
-      ++report.num_library_calls;
+      report.num_library_calls += !std::holds_alternative<ir::WaitStep>(step.work);
       continue;
     }
     report.num_kernel_nodes += step.num_nodes;
@@ -137,6 +143,11 @@ void print(std::FILE* out, const BuildReport& r) {
                    mb(r.bound_bytes),
                    static_cast<double>(r.peak_bytes) / static_cast<double>(r.bound_bytes)),
        -1);
+  if (r.num_collectives == 0) return;
+  line("comm",
+       fmt::format("{} collectives, {} of them buckets; {:.1f} MB a step", r.num_collectives,
+                   r.num_buckets, mb(r.exchanged_bytes)),
+       -1);
 }
 
 RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
@@ -153,6 +164,11 @@ RunReport make_run_report(const session::Build& build, std::span<const runtime::
   const auto& program_steps = build.compilation.program.steps;
   for (size_t i = 0; i < program_steps.size() && i < times.size(); ++i) {
     const ir::Step& step = program_steps[i];
+    if (step.lane != ir::Lane::kCompute) continue;  // see exchange_report.h
+    if (std::holds_alternative<ir::WaitStep>(step.work)) {
+      report.exposed_ms += ms(times[i].total_ns) / steps;
+      continue;
+    }
     bool is_library = false;
     const std::string name = work_name(step, &is_library);
     WorkRow& row = rows[name];
@@ -166,7 +182,8 @@ RunReport make_run_report(const session::Build& build, std::span<const runtime::
     row.flops += step.flops;
     (is_library ? report.library_ms : report.generated_ms) += time;
   }
-  report.idle_ms = std::max(0.0, report.step_ms - report.library_ms - report.generated_ms);
+  report.idle_ms =
+      std::max(0.0, report.step_ms - report.library_ms - report.generated_ms - report.exposed_ms);
   for (auto& [unused, row] : rows) report.rows.push_back(std::move(row));
   std::sort(report.rows.begin(), report.rows.end(),
             [](const WorkRow& a, const WorkRow& b) { return a.ms > b.ms; });
@@ -177,9 +194,9 @@ void print(std::FILE* out, const RunReport& r) {
   if (r.num_steps == 0) return;
   fmt::print(out,
              "\nstep {:.2f} ms over {} steps (p50 {:.2f}, p99 {:.2f}): library {:.2f}, generated "
-             "{:.2f}, communication 0, idle {:.2f}; copy bandwidth {:.1f} GB/s\n",
+             "{:.2f}, exposed communication {:.2f}, idle {:.2f}; copy bandwidth {:.1f} GB/s\n",
              r.step_ms, grouped(r.num_steps), r.p50_ms, r.p99_ms, r.library_ms, r.generated_ms,
-             r.idle_ms, r.copy_bytes_per_s / 1e9);
+             r.exposed_ms, r.idle_ms, r.copy_bytes_per_s / 1e9);
   fmt::print(out, "{:>9} {:>6} {:>9} {:>9} {:>6} {:>8}  {}\n", "ms", "calls", "MB", "least MB",
              "copy", "GFLOP/s", "work");
   for (size_t i = 0; i < r.rows.size() && i < kMaxRows; ++i) {

@@ -7,6 +7,7 @@
 
 #include "frontend/session/executable.h"
 #include "frontend/session/session.h"
+#include "train/exchange_report.h"
 
 namespace monograph::train {
 
@@ -20,7 +21,9 @@ struct BuildReport {
   int num_kernels = 0, num_fused_kernels = 0, num_cached_kernels = 0;
   int num_kernel_nodes = 0, num_fused_nodes = 0;  // fused: shares a kernel with another node
   int num_library_calls = 0, num_copies = 0;
-  int64_t bytes_moved = 0;  // by generated kernels in a step
+  int num_collectives = 0, num_buckets = 0;  // buckets: of more than one gradient
+  int64_t exchanged_bytes = 0;               // a step
+  int64_t bytes_moved = 0;                   // by generated kernels in a step
   int64_t bytes_least =
       0;  // that any choice of kernels could move, library calls being as they are
   int64_t peak_bytes = 0, bound_bytes = 0;
@@ -45,18 +48,21 @@ struct WorkRow {
 // Where the time of the steps went.
 struct RunReport {
   int64_t num_steps = 0;
-  double p50_ms = 0, p99_ms = 0;                                      // of single steps
-  double step_ms = 0, library_ms = 0, generated_ms = 0, idle_ms = 0;  // idle: all else
-  double copy_bytes_per_s = 0;                                        // measured
-  std::vector<WorkRow> rows;                                          // the slowest first
+  double p50_ms = 0, p99_ms = 0;  // of single steps
+  // exposed: waiting for other ranks; idle: all else
+  double step_ms = 0, library_ms = 0, generated_ms = 0, exposed_ms = 0, idle_ms = 0;
+  double copy_bytes_per_s = 0;  // measured
+  std::vector<WorkRow> rows;    // the slowest first
 };
 // `step_ns`: of each measured step.
 RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,
                           std::span<const int64_t> step_ns, double copy_bytes_per_s);
 
 void print(std::FILE* out, const RunReport& report);
-// {"build": {...}, "run": {...}} without line breaks; `run` is left out when it has no steps.
-std::string to_json(const BuildReport& build, const RunReport& run);
+// {"build": {...}, "run": {...}, "exchange": {...}} without line breaks; `run` is left out when it
+// has no steps, `exchange` when there is none.
+std::string to_json(const BuildReport& build, const RunReport& run,
+                    const ExchangeReport& exchange = {});
 
 std::string grouped(int64_t number);  // "1,204"
 

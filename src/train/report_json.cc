@@ -4,7 +4,35 @@
 
 namespace monograph::train {
 
-std::string to_json(const BuildReport& b, const RunReport& r) {
+namespace {
+
+nlohmann::ordered_json exchange_json(const ExchangeReport& e) {
+  nlohmann::ordered_json json = {{"ranks", e.num_ranks},
+                                 {"transport", e.transport},
+                                 {"latency_s", e.link.latency_s},
+                                 {"bytes_per_s", e.link.bytes_per_s},
+                                 {"bytes", e.bytes},
+                                 {"computation_ms", e.computation_ms},
+                                 {"communication_ms", e.communication_ms},
+                                 {"exposed_ms", e.exposed_ms},
+                                 {"predicted_exposed_ms", e.predicted_exposed_ms},
+                                 {"overlap", e.overlap()},
+                                 {"collectives", nlohmann::json::array()}};
+  for (const ExchangeRow& row : e.rows) {
+    json["collectives"].push_back({{"name", row.name},
+                                   {"tensors", row.num_tensors},
+                                   {"bytes", row.bytes},
+                                   {"ms", row.measured_ms},
+                                   {"predicted_ms", row.predicted_ms},
+                                   {"exposed_ms", row.measured_exposed_ms},
+                                   {"predicted_exposed_ms", row.predicted_exposed_ms}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const BuildReport& b, const RunReport& r, const ExchangeReport& e) {
   nlohmann::ordered_json json;
   json["build"] = {{"graph_hash", b.graph_hash},
                    {"traced_nodes", b.num_traced_nodes},
@@ -19,6 +47,9 @@ std::string to_json(const BuildReport& b, const RunReport& r) {
                    {"fused_nodes", b.num_fused_nodes},
                    {"library_calls", b.num_library_calls},
                    {"copies", b.num_copies},
+                   {"collectives", b.num_collectives},
+                   {"buckets", b.num_buckets},
+                   {"exchanged_bytes", b.exchanged_bytes},
                    {"bytes_moved", b.bytes_moved},
                    {"bytes_least", b.bytes_least},
                    {"peak_bytes", b.peak_bytes},
@@ -33,6 +64,7 @@ std::string to_json(const BuildReport& b, const RunReport& r) {
                  {"p99_ms", r.p99_ms},
                  {"library_ms", r.library_ms},
                  {"generated_ms", r.generated_ms},
+                 {"exposed_ms", r.exposed_ms},
                  {"idle_ms", r.idle_ms},
                  {"copy_bytes_per_s", r.copy_bytes_per_s},
                  {"work", nlohmann::json::array()}};
@@ -45,6 +77,7 @@ std::string to_json(const BuildReport& b, const RunReport& r) {
                                    {"bytes_least", row.bytes_least},
                                    {"flops", row.flops}});
   }
+  if (!e.rows.empty()) json["exchange"] = exchange_json(e);
   return json.dump();
 }
 

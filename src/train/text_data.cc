@@ -47,10 +47,10 @@ TextData::TextData(const std::string& path, int64_t length, double validation_sh
   validation_ = std::string_view(text_).substr(size - num_validation);
 }
 
-Batch TextData::training_batch(int64_t seed, int64_t step, int64_t num_rows) const {
+Batch TextData::training_batch(int64_t seed, int64_t step, const Rows& rows) const {
   const int64_t num_starts = num_training_bytes() - length_;
   std::vector<int64_t> starts;
-  for (int64_t row = 0; row < num_rows; ++row) {
+  for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
     // Two draws: one has 24 bits, and a text may be longer.
     const double high = philox_uniform(seed, step, kStream, 2 * row);
     const double low = philox_uniform(seed, step, kStream, 2 * row + 1);
@@ -60,12 +60,12 @@ Batch TextData::training_batch(int64_t seed, int64_t step, int64_t num_rows) con
   return windows(training_, starts);
 }
 
-Batch TextData::validation_batch(int64_t index, int64_t num_batches, int64_t num_rows) const {
+Batch TextData::validation_batch(int64_t index, int64_t num_batches, const Rows& rows) const {
   const int64_t last_start = num_validation_bytes() - length_ - 1;
-  const int64_t total = num_batches * num_rows;
+  const int64_t total = num_batches * rows.of;
   std::vector<int64_t> starts;
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t at = index * num_rows + row;
+  for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+    const int64_t at = index * rows.of + row;
     starts.push_back(total == 1 ? 0 : last_start * at / (total - 1));
   }
   return windows(validation_, starts);

@@ -21,10 +21,18 @@ class TextData {
   // each part. validation_share: of the bytes, in (0, 1).
   TextData(const std::string& path, int64_t length, double validation_share = 0.1);
 
-  // Random windows of the training part; a function of seed and step alone.
-  Batch training_batch(int64_t seed, int64_t step, int64_t num_rows) const;
+  // Some rows of a batch: all of them, or a rank's part.
+  struct Rows {
+    Rows(int64_t all) : count(all), of(all) {}
+    Rows(int64_t first, int64_t count, int64_t of) : first(first), count(count), of(of) {}
+    int64_t first = 0, count = 0;
+    int64_t of = 0;  // rows of the whole batch
+  };
+  // Random windows of the training part; each row a function of seed, step and its place in the
+  // whole batch.
+  Batch training_batch(int64_t seed, int64_t step, const Rows& rows) const;
   // Windows spread evenly over the validation part; the same every time.
-  Batch validation_batch(int64_t index, int64_t num_batches, int64_t num_rows) const;
+  Batch validation_batch(int64_t index, int64_t num_batches, const Rows& rows) const;
 
   // Entropy of single bytes of the validation part, in nats: the loss of a model without context.
   double unigram_entropy() const;

@@ -3,9 +3,12 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "frontend/nn/replicate.h"
+#include "frontend/trace/collectives.h"
 #include "runtime/cpu/copy_bandwidth.h"
+#include "runtime/measure_link.h"
 #include "train/progress.h"
+#include "train/sample.h"
 
 namespace monograph::train {
 namespace {
@@ -13,9 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using session::Compiled;
 using trace::Tensor;
-
-constexpr uint32_t kSampleStream = 0x73616d70;  // "samp"
-constexpr double kTemperature = 0.8;
 
 int64_t ns_since(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
@@ -33,6 +33,23 @@ void check_config(const TrainConfig& config) {
   if (config.data_path.empty()) throw_user_error("no data: give --data FILE, a file of plain text");
 }
 
+int64_t num_ranks(const TrainConfig& config) {
+  return config.mesh == nullptr ? 1 : config.mesh->mesh.size("data");
+}
+
+// The model as one rank has it: with its part of the batch.
+ModelConfig part_of_rank(const TrainConfig& config) {
+  ModelConfig model = make_model(config.model)->config();
+  const int64_t ranks = num_ranks(config);
+  if (model.batch % ranks != 0) {
+    throw_user_error("--batch {} on {} ranks: each trains on an equal part, use a multiple of {}",
+                     model.batch, ranks, ranks);
+  }
+  model = config.model;
+  model.batch = make_model(config.model)->config().batch / ranks;
+  return model;
+}
+
 class Trainer {
  public:
   Trainer(const TrainConfig& config, EventLog& events, std::FILE* out,
@@ -41,18 +58,24 @@ class Trainer {
         events_(events),
         out_(out),
         interrupted_(interrupted),
-        model_(make_model(config.model)),
+        is_first_(config.mesh == nullptr || config.mesh->rank == 0),
+        is_quiet_(config.is_quiet || !is_first_),
+        mesh_({{"data", num_ranks(config)}}),
+        model_(make_model(part_of_rank(config))),
         data_(config.data_path, model_->config().block),
         optimizer_(model_->module().parameters(), optimizer_config()),
-        session_({.seed = config.seed, .options = config.options, .events = &events}),
-        tensorboard_(config.tensorboard_folder.empty()
+        session_({.seed = config.seed,
+                  .options = config.options,
+                  .events = &events,
+                  .mesh = config.mesh}),
+        tensorboard_(config.tensorboard_folder.empty() || !is_first_
                          ? TensorBoardWriter()
                          : TensorBoardWriter(config.tensorboard_folder)),
         step_(
             session_.compile([this](const Tensor& x, const Tensor& y) { return trace_step(x, y); },
                              options("train_step", {"tokens", "targets"}))),
         loss_(session_.compile(
-            [this](const Tensor& x, const Tensor& y) { return model_->loss(x, y); },
+            [this](const Tensor& x, const Tensor& y) { return mean(model_->loss(x, y)); },
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
                                  options("next_logits", {"tokens"}))) {}
@@ -88,14 +111,37 @@ class Trainer {
 
   trace::Outputs trace_step(const Tensor& tokens, const Tensor& targets) {
     const Tensor loss = model_->loss(tokens, targets);
-    const optim::Metrics metrics = optimizer_.step(loss.backward());
-    trace::Outputs outputs = {{"loss", loss}, {"learning_rate", metrics.learning_rate}};
+    const optim::Metrics metrics = optimizer_.step(nn::replicate(loss.backward(), mesh_));
+    trace::Outputs outputs = {{"loss", mean(loss)}, {"learning_rate", metrics.learning_rate}};
     if (config_.max_norm > 0) outputs.emplace_back("gradient_norm", metrics.gradient_norm);
     return outputs;
   }
 
+  Tensor mean(const Tensor& loss) const {
+    return mesh_.num_ranks() == 1 ? loss : trace::all_mean(loss, mesh_, "data");
+  }
+
+  TextData::Rows rows() const {
+    const int64_t count = model_->config().batch;
+    const int64_t rank = config_.mesh == nullptr ? 0 : config_.mesh->rank;
+    return {rank * count, count, mesh_.num_ranks() * count};
+  }
+
+  comm::Communicator* group() const {
+    return mesh_.num_ranks() == 1 ? nullptr : &config_.mesh->along("data", mesh_.num_ranks());
+  }
+
+  // Whether some rank was interrupted: all stop after the same step.
+  bool should_stop() {
+    int32_t is_over = interrupted_;
+    if (comm::Communicator* ranks = group()) {
+      ranks->all_reduce(&is_over, 1, comm::ElementType::kI32, comm::ReduceOp::kMax, "stop");
+    }
+    return is_over != 0;
+  }
+
   void compile() {
-    if (!config_.is_quiet) {
+    if (!is_quiet_) {
       fmt::print(out_, "{:<9} {} on {} bytes ({} for validation), {} parameters\n", "model",
                  model_->config().name, grouped(data_.num_training_bytes()),
                  grouped(data_.num_validation_bytes()), grouped(model_->module().num_parameters()));
@@ -103,25 +149,28 @@ class Trainer {
     executable_ = &step_.executable(model_->input_types());
     const session::Build* build = executable_->build();
     result_.build = make_build_report(step_.trace_record(model_->input_types()), build);
-    if (!config_.is_quiet) print(out_, result_.build);
+    if (!is_quiet_) print(out_, result_.build);
     if (build == nullptr) return;
     for (const std::string& warning : build->kernels.warnings) {
       fmt::print(stderr, "warning: {}\n", warning);
     }
     executable_->measure_steps(true);
+    if (group() != nullptr) link_ = runtime::measure_link(*group());
   }
 
   void loop() {
-    Progress progress(out_, config_.num_steps, config_.is_quiet);
-    const ModelConfig& model = model_->config();
-    const auto targets = model_->input_types()[1].num_elements();
-    for (int64_t step = 0; step < config_.num_steps && !interrupted_; ++step) {
-      const Batch batch = model_->fit(data_.training_batch(config_.seed, step, model.batch));
+    Progress progress(out_, config_.num_steps, is_quiet_);
+    const auto targets = model_->input_types()[1].num_elements() * mesh_.num_ranks();
+    for (int64_t step = 0; step < config_.num_steps; ++step) {
+      is_over_ = should_stop();
+      if (is_over_) break;
+      const Batch batch = model_->fit(data_.training_batch(config_.seed, step, rows()));
       const auto start = Clock::now();
       const session::Results results = step_(batch.tokens, batch.targets);
       const int64_t ns = ns_since(start);
       step_ns_.push_back(ns);
       result_.num_steps = step + 1;
+      result_.losses.push_back(results.loss());
       result_.training_loss = results.loss();
       if (!std::isfinite(results.loss())) {
         progress.pause();
@@ -138,7 +187,7 @@ class Trainer {
       }
     }
     progress.pause();
-    result_.is_interrupted = interrupted_;
+    result_.is_interrupted = is_over_;
   }
 
   void record(int64_t step, const session::Results& results, double tokens_per_s, int64_t ns) {
@@ -155,8 +204,7 @@ class Trainer {
     model_->module().eval();
     double total = 0;
     for (int64_t i = 0; i < config_.num_eval_batches; ++i) {
-      const Batch batch =
-          model_->fit(data_.validation_batch(i, config_.num_eval_batches, model_->config().batch));
+      const Batch batch = model_->fit(data_.validation_batch(i, config_.num_eval_batches, rows()));
       total += loss_(batch.tokens, batch.targets).loss();
     }
     model_->module().train();
@@ -164,73 +212,51 @@ class Trainer {
     tensorboard_.scalar("validation/loss", result_.num_steps, result_.validation_loss);
     events_.write(EventLevel::kInfo, EventCategory::kRun, "validation",
                   {{"step", result_.num_steps}, {"loss", result_.validation_loss}});
-    if (config_.is_quiet) return;
+    if (is_quiet_) return;
     fmt::print(out_, "validation loss {:.4f} nats a byte after {} steps\n", result_.validation_loss,
                grouped(result_.num_steps));
   }
 
-  // Draws bytes from the model's distribution, sharpened a little, after the text's beginning.
   std::string generate() {
     model_->module().eval();
-    const int64_t block = model_->config().block;
-    const std::string prompt(data_.training_text().substr(0, block));
-    std::string text = prompt;
-    for (int64_t i = 0; i < config_.sample_bytes && !interrupted_; ++i) {
-      std::vector<int64_t> window;
-      for (int64_t at = 0; at < block; ++at) {
-        window.push_back(static_cast<uint8_t>(text[text.size() - block + at]));
-      }
-      const session::Results logits = logits_(ir::Literal::from_i64({1, block}, std::move(window)));
-      text += draw(logits.values[0], philox_uniform(config_.seed, i, kSampleStream, 0));
-    }
+    const std::string text =
+        sample_text([this](const ir::Literal& window) { return logits_(window).values[0]; },
+                    data_.training_text().substr(0, model_->config().block), config_.sample_bytes,
+                    config_.seed, [this] { return interrupted_.load(); });
     model_->module().train();
-    return text.substr(prompt.size());
-  }
-
-  static char draw(const ir::Literal& logits, double u) {
-    double largest = logits.get(0), total = 0;
-    for (int64_t i = 1; i < logits.num_elements(); ++i) largest = std::max(largest, logits.get(i));
-    const auto weight = [&](int64_t i) {
-      return std::exp((logits.get(i) - largest) / kTemperature);
-    };
-    for (int64_t i = 0; i < logits.num_elements(); ++i) total += weight(i);
-    double left = u * total;
-    for (int64_t i = 0; i < logits.num_elements(); ++i) {
-      left -= weight(i);
-      if (left < 0) return static_cast<char>(i);
-    }
-    return static_cast<char>(logits.num_elements() - 1);
+    return text;
   }
 
   void finish() {
     result_.unigram_entropy = data_.unigram_entropy();
     if (result_.num_steps > 0) validate();
-    if (!config_.is_quiet) {
+    if (!is_quiet_) {
       fmt::print(out_, "unigram entropy {:.4f} nats a byte (a model without context)\n",
                  result_.unigram_entropy);
     }
-    if (config_.sample_bytes > 0 && result_.num_steps > 0) {
+    if (config_.sample_bytes > 0 && result_.num_steps > 0 && is_first_) {
       result_.sample = generate();
-      if (!config_.is_quiet) fmt::print(out_, "\nsample\n{}\n", printable(result_.sample));
+      if (!is_quiet_) fmt::print(out_, "\nsample\n{}\n", printable(result_.sample));
     }
     if (!result_.build.is_compiled) return;
     result_.run = make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
                                   runtime::measure_copy_bandwidth());
-    if (!config_.is_quiet) print(out_, result_.run);
-  }
-
-  static std::string printable(std::string text) {
-    for (char& c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if ((byte < 0x20 && c != '\n' && c != '\t') || byte >= 0x7f) c = '?';
-    }
-    return text;
+    if (!is_quiet_) print(out_, result_.run);
+    if (group() == nullptr) return;
+    result_.exchange = make_exchange_report(executable_->build()->compilation.program,
+                                            executable_->step_times(), result_.num_steps, link_);
+    result_.exchange.transport = group()->name();
+    if (!is_quiet_) print(out_, result_.exchange);
   }
 
   const TrainConfig& config_;
   EventLog& events_;
   std::FILE* out_;
   const std::atomic<bool>& interrupted_;
+  const bool is_first_, is_quiet_;  // rank 0 prints
+  const ir::Mesh mesh_;
+  ir::LinkModel link_;
+  bool is_over_ = false;
   std::unique_ptr<LanguageModel> model_;
   TextData data_;
   optim::AdamW optimizer_;

@@ -24,21 +24,27 @@ struct TrainConfig {
   int64_t sample_bytes = 200;
   std::string tensorboard_folder;
   session::CompileOptions options;
+  // Axis "data": the ranks, each of which trains on its part of every batch. Null: one rank.
+  std::shared_ptr<const runtime::MeshContext> mesh;
   bool is_quiet = false;  // only errors and, if asked for, JSON
 };
 
 struct TrainResult {
-  int64_t num_steps = 0;  // done
+  int64_t num_steps = 0;       // done
+  std::vector<double> losses;  // of each step, over the whole batch
   double training_loss = 0, validation_loss = 0, unigram_entropy = 0;
   bool is_interrupted = false;
   std::string sample;
   BuildReport build;
   RunReport run;
+  ExchangeReport exchange;  // of several ranks
 };
 
 // Trains a language model on bytes: compiles one step (forward, loss, backward, clip, AdamW), runs
 // it, validates now and then, generates a sample at the end and says where the time went. Stops
-// after the step in which `interrupted` becomes true. UserError for bad settings or data.
+// after the step in which `interrupted` becomes true on some rank. Several ranks (config.mesh) do
+// the steps of one rank, up to rounding; rank 0 prints, samples and writes. UserError for bad
+// settings or data, CommError when another rank fails.
 TrainResult train(const TrainConfig& config, EventLog& events, std::FILE* out,
                   const std::atomic<bool>& interrupted);
 

@@ -19,6 +19,7 @@ class Generator {
   Generator(ir::Graph& graph, const RandomGraphOptions& options)
       : build_(graph), options_(options), random_(options.seed) {
     for (const ops::OpDef* op : ops::all_ops()) {
+      if (op->has(ops::kCollective) || op->has(ops::kDone)) continue;  // they need a mesh
       if (!options.allows_op || options.allows_op(*op)) ops_.push_back(op);
     }
   }

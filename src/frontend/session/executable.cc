@@ -7,23 +7,28 @@ namespace monograph::session {
 namespace {
 
 compiler::PassOptions pass_options(const CompileOptions& options) {
-  return {.disabled = options.disabled_passes,
+  std::vector<std::string> disabled = options.disabled_passes;
+  if (options.comm_optimization_level < 1) disabled.emplace_back("bucket_all_reduce");
+  if (options.comm_optimization_level < 2) disabled.emplace_back("overlap_collectives");
+  return {.disabled = std::move(disabled),
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,
-          .verify = options.verify == "fatal"};
+          .verify = options.verify == "fatal",
+          .link = options.link};
 }
 
 class Interpreted : public Executable {
  public:
-  Interpreted(const ir::Graph& graph, HostStates& states)
-      : graph_(graph.clone()), states_(states) {}
+  Interpreted(const ir::Graph& graph, HostStates& states, Mesh mesh)
+      : graph_(graph.clone()), states_(states), mesh_(std::move(mesh)) {}
   std::vector<ir::Literal> run(const runtime::InputMap& inputs) override {
-    return runtime::interpret(*graph_, inputs, states_.map());
+    return runtime::interpret(*graph_, inputs, states_.map(), mesh_.get());
   }
 
  private:
   std::unique_ptr<ir::Graph> graph_;
   HostStates& states_;
+  const Mesh mesh_;
 };
 
 class Null : public Executable {
@@ -43,7 +48,8 @@ class Null : public Executable {
 
 class Cpu : public Executable {
  public:
-  Cpu(const ir::Graph& graph, CpuStates& states, const CompileOptions& options) : states_(states) {
+  Cpu(const ir::Graph& graph, CpuStates& states, const CompileOptions& options, Mesh mesh)
+      : states_(states), mesh_(std::move(mesh)) {
     build_.compilation = compiler::compile(graph, states.layout(), pass_options(options));
     states.fit_layout();
     build_.kernels = codegen::compile_loops(program().kernels);
@@ -80,12 +86,13 @@ class Cpu : public Executable {
   void bind() {
     if (executor_ && bound_to_ == states_.num_moves()) return;
     bound_to_ = states_.num_moves();
-    executor_ =
-        std::make_unique<runtime::Executor>(program(), build_.kernels.functions, states_.bases());
+    executor_ = std::make_unique<runtime::Executor>(program(), build_.kernels.functions,
+                                                    states_.bases(), mesh_.get());
     executor_->measure_steps(is_measuring_);
   }
 
   CpuStates& states_;
+  const Mesh mesh_;
   Build build_;
   std::unique_ptr<runtime::Executor> executor_;
   int64_t bound_to_ = -1;
@@ -94,8 +101,9 @@ class Cpu : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states) {
-  return std::make_unique<Interpreted>(graph, states);
+std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states,
+                                             Mesh mesh) {
+  return std::make_unique<Interpreted>(graph, states, std::move(mesh));
 }
 
 std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptions& options) {
@@ -103,8 +111,8 @@ std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptio
 }
 
 std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
-                                     const CompileOptions& options) {
-  return std::make_unique<Cpu>(graph, states, options);
+                                     const CompileOptions& options, Mesh mesh) {
+  return std::make_unique<Cpu>(graph, states, options, std::move(mesh));
 }
 
 }  // namespace monograph::session

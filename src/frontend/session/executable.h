@@ -33,10 +33,12 @@ class Executable {
   virtual std::vector<runtime::StepTime> step_times() const { return {}; }
 };
 
-// Each makes the executable of one backend. The states must outlive it.
-std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states);
+using Mesh = std::shared_ptr<const runtime::MeshContext>;
+
+// Each makes the executable of one backend. The states must outlive it. `mesh`: null for one rank.
+std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states, Mesh mesh);
 std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptions& options);
 std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
-                                     const CompileOptions& options);
+                                     const CompileOptions& options, Mesh mesh);
 
 }  // namespace monograph::session

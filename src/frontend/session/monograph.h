@@ -5,7 +5,9 @@
 #include "frontend/nn/layers.h"
 #include "frontend/nn/mlp.h"
 #include "frontend/nn/optim/optimizer.h"
+#include "frontend/nn/replicate.h"
 #include "frontend/session/session.h"
+#include "frontend/trace/collectives.h"
 #include "frontend/trace/functions.h"
 #include "frontend/trace/gradients.h"
 

@@ -10,9 +10,9 @@
 namespace monograph::session {
 namespace {
 
-const std::vector<std::string_view> kNames = {"backend",         "disable_pass", "dump_dir",
-                                              "fullgraph",       "mode",         "precision",
-                                              "recompile_limit", "stop_after",   "verify"};
+const std::vector<std::string_view> kNames = {
+    "backend",   "comm_optimization_level", "disable_pass", "dump_dir", "fullgraph", "mode",
+    "precision", "recompile_limit",         "stop_after",   "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {
@@ -48,6 +48,9 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.fullgraph = parse_bool(name, value);
   } else if (name == "verify") {
     options.verify = value;
+  } else if (name == "comm_optimization_level") {
+    check_value(name, value, {"0", "1", "2"});
+    options.comm_optimization_level = value[0] - '0';
   } else if (name == "disable_pass") {
     options.disabled_passes.emplace_back(value);
   } else if (name == "stop_after") {
@@ -70,6 +73,14 @@ void check_options(const CompileOptions& options) {
   if (options.recompile_limit < 1) {
     throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
                      options.recompile_limit);
+  }
+  if (options.comm_optimization_level < 0 || options.comm_optimization_level > 2) {
+    throw_user_error("option comm_optimization_level={}: use 0, 1 or 2",
+                     options.comm_optimization_level);
+  }
+  if (!(options.link.latency_s >= 0 && options.link.bytes_per_s > 0)) {
+    throw_user_error("option link: latency {} s, {} bytes/s: use 0 or more, and above 0",
+                     options.link.latency_s, options.link.bytes_per_s);
   }
   if (options.stop_after < -1) {
     throw_user_error("option stop_after={}: use a number of passes, or -1 for all",

@@ -18,8 +18,11 @@ struct CompileOptions {
   int64_t recompile_limit = 8;    // signatures and paths compiled; calls past it run op by op
   std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
-  int64_t stop_after = -1;                    // passes that may change the graph; -1: all
-  std::string dump_dir = {};                  // the graph before and after each pass, as text files
+  int64_t stop_after = -1;    // passes that may change the graph; -1: all
+  std::string dump_dir = {};  // the graph before and after each pass, as text files
+  // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
+  int64_t comm_optimization_level = 2;
+  ir::LinkModel link = {};                    // sizes of buckets follow from it
   std::vector<std::string> input_names = {};  // default: input0, input1, ...
   std::string name = "step";                  // of the function, in events and reports
   // Passes of the user's own, run in order on the traced graph.

@@ -10,6 +10,7 @@
 #include "frontend/session/build_events.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/state_store.h"
+#include "frontend/session/statement.h"
 #include "frontend/session/variant.h"
 #include "ir/verifier.h"
 
@@ -20,6 +21,7 @@ struct Compiled::Data {
   CompileOptions options;
   std::shared_ptr<StateStore> states;
   EventLog* events = nullptr;
+  std::shared_ptr<const runtime::MeshContext> mesh;
   std::vector<std::unique_ptr<Variant>> variants;  // by signature
   Variant* last = nullptr;
   int64_t num_eager_calls = 0;
@@ -74,10 +76,13 @@ std::vector<std::string> names_of(const ir::Graph& graph) {
 
 // A part of a trace, once, on copies of the states.
 std::vector<ir::Literal> evaluate(const ir::Graph& graph, HostStates& states,
-                                  const runtime::InputMap& inputs, const CompileOptions& options) {
-  if (options.backend != "cpu") return runtime::interpret(graph, inputs, states.map());
+                                  const runtime::InputMap& inputs, const CompileOptions& options,
+                                  const Mesh& mesh) {
+  if (options.backend != "cpu") {
+    return runtime::interpret(graph, inputs, states.map(), mesh.get());
+  }
   CpuStates copies;
-  const std::unique_ptr<Executable> executable = make_cpu(graph, copies, options);
+  const std::unique_ptr<Executable> executable = make_cpu(graph, copies, options, mesh);
   for (const auto& [name, value] : states.map()) copies.write(name, value);
   return executable->run(inputs);
 }
@@ -132,7 +137,7 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   variant->numbers = call.journal;
   variant->unused_parameters = traced->unused_parameters();
   for (const auto& known : traced->states()) {
-    data_->states->declare(known.state);
+    declare(known.state);
     variant->states.push_back(known.state.name());
   }
   for (const ir::Graph::Update& update : variant->graph->updates()) {
@@ -140,6 +145,14 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   }
   variant->record.trace_ns = ns_since(start);
   return variant;
+}
+
+void Compiled::declare(const trace::State& state) const {
+  data_->states->declare(state);
+  if (data_->mesh == nullptr || !state.name().starts_with(trace::kCoordinatePrefix)) return;
+  const std::string axis = state.name().substr(trace::kCoordinatePrefix.size());
+  const auto& group = data_->mesh->along(axis, data_->mesh->mesh.size(axis));
+  data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));
 }
 
 // A read while tracing: what this call has read already, or what the graph so far gives.
@@ -155,7 +168,7 @@ trace::HostValue Compiled::read(trace::Trace& trace, const trace::HostRead& read
   HostStates states;
   for (const ir::Node* state : graph->states()) {
     for (const auto& known : trace.states()) {
-      if (known.state.name() == state->name()) data_->states->declare(known.state);
+      if (known.state.name() == state->name()) declare(known.state);
     }
     states.write(state->name(), data_->states->get(state->name()));
   }
@@ -171,7 +184,8 @@ trace::HostValue Compiled::read(trace::Trace& trace, const trace::HostRead& read
       inputs[results[k]->name()] = call.journal[i].literals[k];
     }
   }
-  call.journal.push_back(trace::perform(read, evaluate(*graph, states, inputs, data_->options)));
+  call.journal.push_back(
+      trace::perform(read, evaluate(*graph, states, inputs, data_->options, data_->mesh)));
   return call.journal.back();
 }
 
@@ -182,6 +196,7 @@ Compiled::Variant& Compiled::build(Call& call) {
   variant->record.num_nodes = variant->graph->num_nodes();
   variant->record.hash = variant->graph->hash();
   make_executables(*variant);
+  agree_with_ranks(*variant);
   Variant& built = *variant;
   if (data_->events != nullptr) {
     const std::string frame_key =
@@ -195,6 +210,17 @@ Compiled::Variant& Compiled::build(Call& call) {
   }
   data_->variants.push_back(std::move(variant));
   return *(data_->last = &built);
+}
+
+void Compiled::agree_with_ranks(const Variant& variant) const {
+  const runtime::MeshContext* mesh = data_->mesh.get();
+  if (mesh == nullptr || mesh->store == nullptr || !has_collectives(*variant.graph)) return;
+  const std::string what = fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
+  std::vector<const Build*> builds;
+  for (const auto& part : variant.parts) builds.push_back(part.executable->build());
+  const Statement statement = make_statement(*variant.graph, builds, data_->options, mesh->mesh);
+  agree(*mesh->store, mesh->rank, static_cast<int>(mesh->mesh.num_ranks()), what, statement,
+        mesh->timeout);
 }
 
 std::string Compiled::reason_to_build(const Call& call) const {
@@ -237,10 +263,10 @@ std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
   storage = &data_->states->host();
   if (options.backend == "cpu") {
     storage = &data_->states->cpu();
-    return make_cpu(graph, data_->states->cpu(), options);
+    return make_cpu(graph, data_->states->cpu(), options, data_->mesh);
   }
   if (options.backend == "null") return make_null(graph, options);
-  return make_interpreted(graph, data_->states->host());
+  return make_interpreted(graph, data_->states->host(), data_->mesh);
 }
 
 // The variant that serves this call as far as it is known; the one used last is tried first.
@@ -302,7 +328,8 @@ Results Compiled::run_eagerly(Call& call) {
   }
   HostStates& host = data_->states->host();
   data_->states->bring(traced->states, host);
-  Results results{names_of(*traced->graph), make_interpreted(*traced->graph, host)->run(inputs)};
+  Results results{names_of(*traced->graph),
+                  make_interpreted(*traced->graph, host, data_->mesh)->run(inputs)};
   data_->states->changed(traced->updated, host);
   return results;
 }
@@ -338,13 +365,14 @@ int64_t Compiled::num_eager_calls() const {
 }
 
 Session Compiled::session() const {
-  return Session(data_->states, data_->options, data_->events);
+  return Session(data_->states, data_->options, data_->events, data_->mesh);
 }
 
 Session::Session(SessionConfig config)
     : states_(std::make_shared<StateStore>(config.seed)),
       options_(std::move(config.options)),
-      events_(config.events) {
+      events_(config.events),
+      mesh_(std::move(config.mesh)) {
   check_options(options_);
 }
 
@@ -355,6 +383,7 @@ Compiled Session::compile_traced(TracedFunction function, CompileOptions options
   data->options = std::move(options);
   data->states = states_;
   data->events = events_;
+  data->mesh = mesh_;
   return Compiled(std::move(data));
 }
 

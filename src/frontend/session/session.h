@@ -12,6 +12,7 @@
 #include "frontend/session/options.h"
 #include "frontend/trace/trace.h"
 #include "ir/graph.h"
+#include "runtime/mesh_context.h"
 
 namespace monograph::session {
 
@@ -81,7 +82,9 @@ class Compiled {
   Variant& build(Call& call);
   std::unique_ptr<Variant> trace(Call& call) const;
   trace::HostValue read(trace::Trace& trace, const trace::HostRead& read, Call& call) const;
+  void declare(const trace::State& state) const;
   void make_executables(Variant& variant) const;
+  void agree_with_ranks(const Variant& variant) const;
   std::unique_ptr<Executable> make_executable(const ir::Graph& graph, StateStorage*& storage) const;
   Results run_eagerly(Call& call);
   std::string reason_to_build(const Call& call) const;
@@ -132,6 +135,8 @@ struct SessionConfig {
   int64_t seed = 0;  // of the beginning of parameters and of dropout
   CompileOptions options = {};
   EventLog* events = nullptr;  // must outlive the session; null: none
+  // What collectives run on; null: one rank. The only place where a session knows its rank.
+  std::shared_ptr<const runtime::MeshContext> mesh = nullptr;
 };
 
 // Holds the states (parameters, moments, buffers) by name, and shares them among the functions
@@ -159,11 +164,16 @@ class Session {
 
  private:
   friend class Compiled;
-  Session(std::shared_ptr<StateStore> states, CompileOptions options, EventLog* events)
-      : states_(std::move(states)), options_(std::move(options)), events_(events) {}
+  Session(std::shared_ptr<StateStore> states, CompileOptions options, EventLog* events,
+          std::shared_ptr<const runtime::MeshContext> mesh)
+      : states_(std::move(states)),
+        options_(std::move(options)),
+        events_(events),
+        mesh_(std::move(mesh)) {}
   std::shared_ptr<StateStore> states_;
   CompileOptions options_;
   EventLog* events_ = nullptr;
+  std::shared_ptr<const runtime::MeshContext> mesh_;
 };
 
 // A function with a session of its own.

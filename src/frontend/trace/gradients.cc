@@ -75,7 +75,7 @@ Gradients Tensor::backward(Location where) const {
   for (const Trace::TracedState& known : parameters) {
     const auto gradient = found.find(known.node->result());
     if (gradient == found.end()) {
-      gradients.add_unused(known.state);
+      gradients.add_unused(known.state.name());
       traced.note_unused(known.state.name());
     } else {
       gradients.add(known.state, {trace_, gradient->second});

@@ -13,7 +13,7 @@ class Gradients {
  public:
   explicit Gradients(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
   void add(const State& parameter, Tensor gradient);
-  void add_unused(const State& parameter) { unused_.push_back(parameter.name()); }
+  void add_unused(const std::string& parameter) { unused_.push_back(parameter); }
 
   Trace& trace() const { return *trace_; }
   bool contains(const State& parameter) const { return find(parameter) != nullptr; }

@@ -96,6 +96,13 @@ Tensor Trace::step() {
   return {shared_from_this(), traced(step_).node->result()};
 }
 
+Tensor Trace::coordinate(std::string_view axis) {
+  const auto [found, is_new] = coordinates_.try_emplace(
+      std::string(axis), fmt::format("{}{}", kCoordinatePrefix, axis),
+      ir::TensorType{ir::DType::kI64, {}}, ir::StateRole::kBuffer, Initializer::constant(0));
+  return read(found->second);
+}
+
 bool Trace::read_switch(std::shared_ptr<const bool> flag, std::string what) {
   const bool value = *flag;
   const bool is_known = std::any_of(switches_.begin(), switches_.end(),

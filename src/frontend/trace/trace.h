@@ -22,6 +22,8 @@ using Outputs = std::vector<std::pair<std::string, Tensor>>;
 
 inline constexpr std::string_view kSeedName = "rng.seed";
 inline constexpr std::string_view kStepName = "step";
+// State "mesh.AXIS": the place of this rank on a mesh axis; set by the session, never saved.
+inline constexpr std::string_view kCoordinatePrefix = "mesh.";
 
 // Builds the one graph of a step. There is no current trace: an op reaches it through its operands.
 class Trace : public std::enable_shared_from_this<Trace> {
@@ -44,6 +46,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   Tensor random_uniform(ir::Shape shape, Location where = Location::current());
   // How many steps were done before this one, i64[]; a trace that reads it counts as a step.
   Tensor step();
+
+  // The place of this rank on a mesh axis, i64[].
+  Tensor coordinate(std::string_view axis);
 
   // Appends a node. Operands: at least one tensor. UserError gets the place and scope added.
   std::vector<Tensor> emit_all(std::string_view op, const std::vector<TensorArgument>& operands,
@@ -116,6 +121,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   HostReader host_reader_;
   std::vector<HostRead> host_reads_;
   State seed_, step_;
+  std::map<std::string, State, std::less<>> coordinates_;  // by axis
   std::string scope_;
   Location pinned_;
   bool is_pinned_ = false;

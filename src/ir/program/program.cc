@@ -73,17 +73,94 @@ std::string text(const AttentionStep& step) {
                               tensor("grad_v", step.grad_v), step.num_splits, text(step.workspace));
 }
 
+std::string text(const CollectiveStep& step) {
+  std::string result = fmt::format("{} over {} of {}: {} {}", kind_name(step.kind), step.axis,
+                                   step.size, step.count, dtype_name(step.dtype));
+  if (step.kind == CollectiveStep::Kind::kBroadcast) {
+    result += fmt::format(" from {}", step.root);
+  } else if (step.kind != CollectiveStep::Kind::kAllGather) {
+    result += fmt::format(" {}", reduction_name(step.reduction));
+  }
+  result += fmt::format(" ({}", text(step.from));
+  if (step.to != step.from) result += fmt::format(" -> {}", text(step.to));
+  return result + ")";
+}
+
+std::string text(const WaitStep& step) {
+  return fmt::format("wait ({})", text(step.to));
+}
+
 std::string step_text(const Step& step) {
-  const std::string work = std::visit([](const auto& w) { return text(w); }, step.work);
+  std::string work = std::visit([](const auto& w) { return text(w); }, step.work);
+  if (step.lane != Lane::kCompute) work = fmt::format("[{}] {}", lane_name(step.lane), work);
+  if (!step.waits.empty()) work += fmt::format(" after {}", fmt::join(step.waits, ","));
   return fmt::format("  {} {}  // {}; {} nodes, {} bytes (least {}), {} flops\n",
                      phase_name(step.phase), work, step.name, step.num_nodes, step.bytes_moved,
                      step.bytes_least, step.flops);
+}
+
+void visit_addresses(KernelStep& step, const std::function<void(Address&)>& visit) {
+  for (Address& argument : step.arguments) visit(argument);
+}
+
+void visit_addresses(GemmStep& step, const std::function<void(Address&)>& visit) {
+  for (Address* argument : {&step.a, &step.b, &step.c}) visit(*argument);
+  if (step.has_bias) visit(step.bias);
+}
+
+void visit_addresses(SortIdsStep& step, const std::function<void(Address&)>& visit) {
+  for (Address* argument : {&step.ids, &step.order, &step.offsets}) visit(*argument);
+}
+
+void visit_addresses(AttentionStep& step, const std::function<void(Address&)>& visit) {
+  for (auto* tensor : {&step.q, &step.k, &step.v, &step.output, &step.logsumexp}) {
+    visit(tensor->address);
+  }
+  if (!step.is_backward) return;
+  for (auto* tensor : {&step.grad_output, &step.grad_q, &step.grad_k, &step.grad_v}) {
+    visit(tensor->address);
+  }
+  visit(step.workspace);
+}
+
+void visit_addresses(CollectiveStep& step, const std::function<void(Address&)>& visit) {
+  visit(step.from);
+  visit(step.to);
+}
+
+void visit_addresses(WaitStep& step, const std::function<void(Address&)>& visit) {
+  visit(step.from);
+  visit(step.to);
 }
 
 }  // namespace
 
 std::string_view segment_name(Segment segment) {
   return kSegmentNames[static_cast<size_t>(segment)];
+}
+
+std::string_view kind_name(CollectiveStep::Kind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "broadcast", "all_gather",
+                                                      "reduce_scatter"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string_view reduction_name(CollectiveStep::Reduction reduction) {
+  constexpr std::array<std::string_view, 3> kNames = {"sum", "max", "min"};
+  return kNames[static_cast<size_t>(reduction)];
+}
+
+std::string_view lane_name(Lane lane) {
+  return lane == Lane::kCompute ? "compute" : "communication";
+}
+
+int64_t CollectiveStep::num_bytes() const {
+  const bool has_parts = kind == Kind::kAllGather || kind == Kind::kReduceScatter;
+  return count * dtype_bytes(dtype) * (has_parts ? size : 1);
+}
+
+void for_each_address(Step& step, const std::function<void(Address&)>& visit) {
+  std::visit([&](auto& work) { visit_addresses(work, visit); }, step.work);
 }
 
 std::string Program::str() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -86,15 +87,49 @@ struct AttentionStep {
   int64_t workspace_bytes() const;
 };
 
+// One exchange between the ranks of a mesh axis. From here to its WaitStep nothing else may touch
+// its memory.
+struct CollectiveStep {
+  enum class Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
+  enum class Reduction : uint8_t { kSum, kMax, kMin };
+  Kind kind = Kind::kAllReduce;
+  std::string axis;
+  int64_t size = 1;  // ranks on the axis
+  Reduction reduction = Reduction::kSum;
+  int64_t root = 0;  // of a broadcast: its coordinate
+  DType dtype = DType::kF32;
+  int64_t count = 0;  // elements; of gather and scatter: of one rank's part
+  Address from, to;   // equal where it works in place
+  int num_tensors = 1;
+
+  int64_t num_bytes() const;  // of the larger buffer
+};
+std::string_view kind_name(CollectiveStep::Kind kind);                 // "all_reduce"
+std::string_view reduction_name(CollectiveStep::Reduction reduction);  // "sum"
+
+// The compute lane stops until a collective, which `waits` names, is complete.
+struct WaitStep {
+  Address from, to;
+};
+
+// Steps of one lane run in order, lanes beside each other.
+enum class Lane : uint8_t { kCompute, kCommunication };
+std::string_view lane_name(Lane lane);
+
 struct Step {
-  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep> work;
-  std::string name;  // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
+  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep, CollectiveStep, WaitStep> work;
+  Lane lane = Lane::kCompute;
+  std::vector<int> waits;  // steps of other lanes that end before it begins
+  std::string name;        // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"
   Phase phase = Phase::kForward;
   int num_nodes = 1;  // graph nodes done by this step
   double flops = 0;
   int64_t bytes_moved = 0;  // by this step as written
   int64_t bytes_least = 0;  // each distinct element of each operand and result once
 };
+
+// Every address that the step reads or writes.
+void for_each_address(Step& step, const std::function<void(Address&)>& visit);
 
 struct ProgramTensor {
   std::string name;

@@ -10,32 +10,7 @@ namespace {
 
 using ir::Node;
 using ir::Segment;
-using ir::StateRole;
 using ir::Value;
-
-int64_t align_up(int64_t value, int64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
-Segment segment_of(StateRole role) {
-  switch (role) {
-    case StateRole::kParameter:
-      return Segment::kWeights;
-    case StateRole::kMoment:
-      return Segment::kMoments;
-    case StateRole::kBuffer:
-      return Segment::kBuffers;
-  }
-  return Segment::kBuffers;
-}
-
-StateRole role_of(const Node& state) {
-  const auto& name = state.attribute<std::string>("role");
-  for (StateRole role : {StateRole::kParameter, StateRole::kMoment, StateRole::kBuffer}) {
-    if (ir::role_name(role) == name) return role;
-  }
-  throw_internal_error("state '{}' has role '{}'", state.name(), name);
-}
 
 bool is_state_segment(int buffer) {
   return buffer == static_cast<int>(Segment::kWeights) ||
@@ -48,6 +23,16 @@ bool is_view(const Node& node) {
 }
 bool is_gather(const Node& node) {
   return ops::has_trait(node, ops::kGather);
+}
+bool is_start(const Node& node) {
+  return ops::has_trait(node, ops::kStart);
+}
+bool is_in_place(const Node& node) {
+  return ops::has_trait(node, ops::kInPlace);
+}
+// The buckets of gradients, side by side again: their padding must stay zero.
+bool joins_buckets(const Node& node) {
+  return node.is("cat") && node.operand(0).node->is("all_reduce_done");
 }
 bool is_product(const Node& node) {
   return node.is("matmul") || node.is("addmm");
@@ -85,7 +70,11 @@ class LayoutPlanner {
   Layout run() {
     graph_.renumber();
     all_states_ = graph_.states();
-    place_states();
+    StatePlacements placed = place_states(graph_, states_);
+    layout_.placements = std::move(placed.states);
+    state_packs_ = std::move(placed.packs);
+    users_ = ir::users_of(graph_);
+    for (Value root : graph_.roots()) roots_.insert(root);
     find_last_reads();
     collect_wishes();
     place_nodes();
@@ -102,73 +91,6 @@ class LayoutPlanner {
   }
 
  private:
-  // --- states ---------------------------------------------------------------------------------
-
-  void place_states() {
-    for (const auto& node : graph_.nodes()) {
-      if (node->is("pack")) place_state_pack(*node);
-    }
-    for (Node* state : all_states_) add_state(*state);
-    for (Node* state : all_states_) {
-      const auto& entry = states_.entries.at(state->name());
-      if (entry.type != state->types()[0]) {
-        throw_user_error("state '{}' is {} here, but {} in the session: use another name",
-                         state->name(), state->types()[0].str(), entry.type.str());
-      }
-      layout_.placements[state->result()] = {
-          static_cast<int>(entry.address.segment),
-          entry.address.offset / ir::dtype_bytes(entry.type.dtype),
-          entry.type.shape.contiguous_strides()};
-    }
-  }
-
-  void add_state(const Node& state) {
-    if (states_.entries.contains(state.name())) return;
-    const StateRole role = role_of(state);
-    const Segment segment = segment_of(role);
-    int64_t& bytes = states_.segment_bytes[static_cast<int>(segment)];
-    const int64_t offset = align_up(bytes, kTensorAlignment);
-    states_.entries[state.name()] = {state.types()[0], role, {segment, offset}};
-    bytes = offset + state.types()[0].num_bytes();
-  }
-
-  // New states that are packed together lie as the pack has them, from a page on; then the pack is
-  // no copy but the memory of the states itself.
-  void place_state_pack(const Node& pack) {
-    std::vector<ir::Shape> shapes;
-    std::vector<const Node*> members;
-    for (Value operand : pack.operands()) {
-      if (!operand.node->is("state") || std::count(members.begin(), members.end(), operand.node)) {
-        return;
-      }
-      members.push_back(operand.node);
-      shapes.push_back(operand.shape());
-    }
-    const auto offsets = pack_offsets(shapes, pack.attribute<int64_t>("alignment"));
-    const int64_t element = ir::dtype_bytes(pack.types()[0].dtype);
-    const StateRole role = role_of(*members[0]);
-    const Segment segment = segment_of(role);
-    const bool all_new = std::none_of(members.begin(), members.end(), [&](const Node* state) {
-      return states_.entries.contains(state->name());
-    });
-    if (all_new) {
-      int64_t& bytes = states_.segment_bytes[static_cast<int>(segment)];
-      const int64_t base = align_up(bytes, kPageBytes);
-      for (size_t i = 0; i < members.size(); ++i) {
-        states_.entries[members[i]->name()] = {
-            members[i]->types()[0], role, {segment, base + offsets[i] * element}};
-      }
-      bytes = base + offsets.back() * element;
-    }
-    for (const Node* state : members) add_state(*state);
-    const int64_t base = states_.entries.at(members[0]->name()).address.offset;
-    for (size_t i = 0; i < members.size(); ++i) {
-      const ir::Address expected = {segment, base + offsets[i] * element};
-      if (states_.entries.at(members[i]->name()).address != expected) return;
-    }
-    state_packs_[&pack] = {static_cast<int>(segment), base / element, {1}};
-  }
-
   // The last node that reads each state's memory, through views and packs too.
   void find_last_reads() {
     std::unordered_map<const Node*, std::vector<const Node*>> states_under;
@@ -181,7 +103,8 @@ class LayoutPlanner {
         reached.insert(reached.end(), found->second.begin(), found->second.end());
       }
       for (const Node* state : reached) last_read_[state] = node->id();
-      const bool same_memory = is_view(*node) || state_packs_.contains(node.get());
+      const bool same_memory =
+          is_view(*node) || is_start(*node) || state_packs_.contains(node.get());
       if (same_memory && !reached.empty()) states_under[node.get()] = std::move(reached);
     }
   }
@@ -225,6 +148,7 @@ class LayoutPlanner {
     const auto& nodes = graph_.nodes();
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
       if (is_gather(**node)) wish_parts(**node);
+      if (is_in_place(**node)) wish_exchanged(**node);
       if (is_view(**node)) wish_operand(**node);
     }
   }
@@ -232,8 +156,10 @@ class LayoutPlanner {
   void wish_parts(Node& gather) {
     const Value result = gather.result();
     if (state_packs_.contains(&gather)) return;
+    if (joins_buckets(gather)) wishes_.erase(result);
     if (wish_of(result) == nullptr) {
-      wish(result, gather.is("pack")  // its padding must stay zero, so its memory is its own
+      // The padding of a pack must stay zero, so its memory is its own.
+      wish(result, gather.is("pack") || joins_buckets(gather)
                        ? in_segment(Segment::kGradients, result.type(), kPageBytes)
                        : new_contiguous(result.type()));
     }
@@ -241,6 +167,43 @@ class LayoutPlanner {
     for (int i = 0; i < gather.num_operands(); ++i) {
       wish(gather.operand(i), part_placement(gather, i, whole));
     }
+  }
+
+  // A collective in place runs where its result is wanted, and its operands are written there.
+  void wish_exchanged(Node& start) {
+    const Value result = start.result();
+    const Placement* wanted = wish_of(result);
+    if (wanted == nullptr || is_state_segment(wanted->buffer) ||
+        wanted->strides != result.shape().contiguous_strides()) {
+      wishes_[result] = new_contiguous(result.type());
+    }
+    const Placement whole = wishes_.at(result);
+    for (int i = 0; i < start.num_operands(); ++i) {
+      if (is_only_exchanged(start.operand(i))) {
+        wish(start.operand(i), part_placement(start, i, whole));
+      }
+    }
+  }
+
+  // Nobody reads the value, or memory that it shares, but collectives in place.
+  bool is_only_exchanged(Value value) const {
+    const auto users = users_.find(value);
+    return !roots_.contains(value) && users != users_.end() &&
+           std::all_of(users->second.begin(), users->second.end(),
+                       [](const Node* user) { return is_in_place(*user); }) &&
+           is_own_memory(value);
+  }
+
+  bool is_own_memory(Value value) const {
+    const Node& node = *value.node;
+    if (node.is_placeholder() || state_packs_.contains(&node)) return false;
+    if (!is_gather(node) && (!is_view(node) || ops::has_trait(node, ops::kDone))) return true;
+    if (node.num_results() > 1) return false;
+    return std::all_of(node.operands().begin(), node.operands().end(), [&](Value operand) {
+      const auto users = users_.find(operand);  // a copy made here has none
+      return (users == users_.end() || users->second.size() == 1) && !roots_.contains(operand) &&
+             is_own_memory(operand);
+    });
   }
 
   void wish_operand(Node& view) {
@@ -281,6 +244,8 @@ class LayoutPlanner {
         prepare_view(node);
       } else if (is_gather(node)) {
         prepare_gather(node);
+      } else if (is_start(node)) {
+        prepare_exchange(node);
       } else if (is_product(node)) {
         for (int i = node.num_operands() - 2; i < node.num_operands(); ++i) {
           if (!is_matrix(node.operand(i).shape(), at(node.operand(i)).strides)) {
@@ -340,6 +305,27 @@ class LayoutPlanner {
     }
   }
 
+  void prepare_exchange(Node& node) {
+    if (!is_in_place(node)) {
+      const Value operand = node.operand(0);
+      if (at(operand).strides == operand.shape().contiguous_strides()) return;
+      return copy_operand(node, 0, "a collective sends elements in order");
+    }
+    for (int i = 0; i < node.num_operands(); ++i) {
+      const Value operand = node.operand(i);
+      const Placement part = part_placement(node, i, wishes_.at(node.result()));
+      if (at(operand) == part && is_only_exchanged(operand)) continue;
+      context_.remark(node, fmt::format("operand {} is copied: it lies elsewhere, or is read by "
+                                        "others than the collective",
+                                        i));
+      // Two buckets that share a tensor share the copy.
+      const auto [copy, is_new] = exchanged_copies_.emplace(operand, Value{});
+      if (is_new) copy->second = clone_to(operand, part, node);
+      check(at(copy->second) == part, "buckets that share a tensor lie apart");
+      node.set_operand(i, copy->second);
+    }
+  }
+
   void copy_operand(Node& node, int index, std::string_view reason) {
     context_.remark(node, fmt::format("operand {} is copied: {}", index, reason));
     const Value operand = node.operand(index);
@@ -378,7 +364,7 @@ class LayoutPlanner {
 
   bool can_write(const Node& node, Value value, const Placement& placement) {
     const bool is_dense = placement.strides == value.shape().contiguous_strides();
-    if (node.is("sort_ids") && !is_dense) return false;
+    if ((node.is("sort_ids") || is_start(node)) && !is_dense) return false;
     if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
     if (is_attention(node) && !has_whole_rows(value.shape(), placement.strides)) return false;
     if (!is_state_segment(placement.buffer)) return true;
@@ -467,6 +453,9 @@ class LayoutPlanner {
   std::unordered_map<const Node*, int> last_read_;
   ir::ValueMap<Placement> wishes_;
   ir::ValueMap<Value> output_at_;
+  ir::ValueMap<Value> exchanged_copies_;
+  ir::ValueMap<std::vector<Node*>> users_;
+  ir::ValueSet roots_;
   std::vector<Node*> all_states_;
 };
 

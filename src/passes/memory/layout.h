@@ -1,25 +1,13 @@
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "ir/program/program.h"
+#include "passes/memory/place_states.h"
 #include "passes/memory/placement.h"
 #include "passes/pass.h"
 
 namespace monograph::passes {
-
-// Where the states of a session lie, by logical name: shared by all its programs. Grows only.
-struct StateLayout {
-  struct Entry {
-    ir::TensorType type;
-    ir::StateRole role;
-    ir::Address address;
-  };
-  std::map<std::string, Entry> entries;
-  std::vector<int64_t> segment_bytes = std::vector<int64_t>(ir::kNumSegments, 0);
-};
 
 // Persistent segments are one buffer each (offsets into them are final). A scratch buffer lives
 // from its first write to its last read; memory assignment gives it an offset.
@@ -33,9 +21,6 @@ struct Layout {
   ir::ValueMap<Placement> placements;  // every value of the graph
   std::vector<ir::Value> outputs;      // in order, contiguous in Segment::kOutput
 };
-
-inline constexpr int64_t kTensorAlignment = 256;  // bytes
-inline constexpr int64_t kPageBytes = 4096;
 
 // Gives every value a placement: views are strides into their operand, and the parts of `cat` and
 // `pack` are written where they belong by whoever makes them (co-location). What cannot be met

@@ -81,5 +81,47 @@ TEST_F(LayoutTest, AStateThatIsReadLaterIsCopiedAtTheEnd) {
   EXPECT_EQ(of(graph_.update_of(s)), of(s->result()));
 }
 
+ir::Attributes reduction(int64_t begin, int64_t count) {
+  return {{"axis", std::string("data")}, {"size", int64_t{2}}, {"op", std::string("sum")},
+          {"alignment", int64_t{64}},    {"begin", begin},     {"count", count}};
+}
+
+TEST_F(LayoutTest, BucketsThatShareAGradientLieSideBySideWithoutCopies) {
+  const ir::Value a = build_.matmul(input("a", {40, 3}), input("b", {3, 40}));  // 1600 elements
+  const ir::Value c = build_.matmul(input("c", {30, 3}), input("d", {3, 50}));  // 1500, of 1536
+  const auto bucket = [&](std::vector<ir::Value> xs, int64_t begin, int64_t count) {
+    const ir::Value s = build_.emit("all_reduce_start", std::move(xs), reduction(begin, count));
+    return build_.emit("all_reduce_done", {s});
+  };
+  const ir::Value first = bucket({a}, 0, 1024), second = bucket({a, c}, 1024, 2112);
+  const ir::Value flat = build_.emit("cat", {first, second}, {{"axis", int64_t{0}}});
+  graph_.add_output("y", build_.emit("exp", {flat}));
+  EXPECT_EQ(copies(), 0);
+  const auto gradients = static_cast<int>(ir::Segment::kGradients);
+  EXPECT_EQ(of(a), (Placement{gradients, 0, {40, 1}}));
+  EXPECT_EQ(of(c), (Placement{gradients, 1600, {50, 1}}));
+  EXPECT_EQ(of(first), (Placement{gradients, 0, {1}}));
+  EXPECT_EQ(of(second), (Placement{gradients, 1024, {1}}));
+}
+
+TEST_F(LayoutTest, WhatOthersReadIsCopiedBeforeACollectiveWritesOverIt) {
+  const ir::Value a = build_.matmul(input("a", {8, 3}), input("b", {3, 8}));
+  const ir::Value s = build_.emit("all_reduce_start", {a}, reduction(0, 64));
+  const ir::Value sum = build_.reshape(build_.emit("all_reduce_done", {s}), {8, 8});
+  graph_.add_output("y", build_.matmul(a, sum));
+  EXPECT_EQ(copies(), 1);
+  EXPECT_NE(of(a).buffer, of(sum).buffer);
+}
+
+TEST_F(LayoutTest, AStateThatIsSentIsNotWrittenOverBeforeItArrived) {
+  ir::Node* w = graph_.add_state("w", {ir::DType::kF32, {8}}, ir::StateRole::kParameter);
+  const ir::Value s = build_.emit("all_gather_start", {w->result()},
+                                  {{"axis", std::string("data")}, {"size", int64_t{2}}});
+  const ir::Value next = build_.emit("exp", {w->result()});
+  graph_.add_output("y", build_.emit("exp", {build_.emit("all_gather_done", {s})}));
+  graph_.set_update(w, next);
+  EXPECT_EQ(copies(), 1);  // from scratch into the state, at the end
+}
+
 }  // namespace
 }  // namespace monograph::passes

@@ -1,6 +1,7 @@
 #include "passes/memory/placement.h"
 
 #include "base/error.h"
+#include "ops/registry.h"
 
 namespace monograph::passes {
 
@@ -57,6 +58,7 @@ std::optional<Placement> view_placement(const ir::Node& view, int index, const P
   const Shape& from = view.operand(0).shape();
   const Shape& to = view.types()[index].shape;
   Placement result = operand;
+  if (ops::has_trait(view, ops::kDone)) return result;
   if (view.is("reshape")) {
     auto strides = reshape_strides(from, operand.strides, to);
     if (!strides) return std::nullopt;
@@ -90,6 +92,7 @@ std::optional<Placement> operand_placement(const ir::Node& view, int index,
   const Shape& from = view.operand(0).shape();
   const Shape& to = view.types()[index].shape;
   Placement operand = result;
+  if (ops::has_trait(view, ops::kDone)) return operand;
   if (view.is("reshape")) {
     auto strides = reshape_strides(to, result.strides, from);
     if (!strides) return std::nullopt;
@@ -114,10 +117,12 @@ std::optional<Placement> operand_placement(const ir::Node& view, int index,
 
 Placement part_placement(const ir::Node& gather, int index, const Placement& result) {
   Placement part = result;
-  if (gather.is("pack")) {
+  if (gather.is("broadcast_start")) return part;
+  if (gather.is("pack") || gather.is("all_reduce_start")) {
     std::vector<Shape> shapes;
     for (ir::Value operand : gather.operands()) shapes.push_back(operand.shape());
     part.offset += pack_offsets(shapes, gather.attribute<int64_t>("alignment"))[index];
+    part.offset -= gather.attribute_or("begin", int64_t{0});
     part.strides = gather.operand(index).shape().contiguous_strides();
     return part;
   }

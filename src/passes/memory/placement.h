@@ -32,7 +32,8 @@ std::optional<Placement> view_placement(const ir::Node& view, int index, const P
 std::optional<Placement> operand_placement(const ir::Node& view, int index,
                                            const Placement& result);
 
-// The placement of operand `index` inside the result of a `cat` or `pack`.
+// The placement of operand `index` inside the result of a `cat`, a `pack`, or a collective that
+// runs in place.
 Placement part_placement(const ir::Node& gather, int index, const Placement& result);
 
 // One of the last two dims has stride 1 and the other steps over whole lines: a matrix product can

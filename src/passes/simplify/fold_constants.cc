@@ -53,7 +53,7 @@ std::optional<double> evaluate(const ops::OpDef& op, const ir::Node& node, bool 
 }
 
 std::optional<double> folded_value(const ops::OpDef& op, const ir::Node& node) {
-  if (op.has(ops::kCreation) || op.has(ops::kLibrary)) return {};
+  if (op.has(ops::kCreation) || op.has(ops::kLibrary) || op.has(ops::kCollective)) return {};
   if (op.has(ops::kPointwise)) return evaluate(op, node, true);
   const double first = *constant_of(node.operand(0));
   if (op.has(ops::kViewLike)) return first;

@@ -28,19 +28,43 @@ const ir::ProgramTensor& find(const std::vector<ir::ProgramTensor>& tensors, std
 }  // namespace
 
 Executor::Executor(const ir::Program& program, std::vector<KernelFunction> kernels,
-                   const SegmentBases& segments)
+                   const SegmentBases& segments, const MeshContext* mesh)
     : program_(program),
+      mesh_(mesh),
       kernels_(std::move(kernels)),
       bases_(segments),
-      times_(program.steps.size()) {
+      times_(program.steps.size()),
+      tickets_(program.steps.size()) {
   check(kernels_.size() == program.kernels.size(), "{} kernels for a program of {}",
         kernels_.size(), program.kernels.size());
-  for (size_t s = 0; s < bases_.size(); ++s) {
-    if (bases_[s] != nullptr || program.segment_bytes[s] == 0) continue;
-    own_.emplace_back(program.segment_bytes[s]);
-    bases_[s] = own_.back().data();
+  make_segments(segments);
+  for (size_t i = 0; i < program.steps.size(); ++i) steps_.push_back(bind(i));
+}
+
+void Executor::make_segments(const SegmentBases& segments) {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const int64_t num_bytes = program_.segment_bytes[s];
+    if (bases_[s] != nullptr || num_bytes == 0) continue;
+    if (comm::Communicator* communicator = communicator_for(static_cast<ir::Segment>(s))) {
+      shared_.push_back(communicator->allocate(num_bytes));
+      bases_[s] = static_cast<std::byte*>(shared_.back().get());
+    } else {
+      own_.emplace_back(num_bytes);
+      bases_[s] = own_.back().data();
+    }
   }
-  for (const ir::Step& step : program.steps) steps_.push_back(bind(step));
+}
+
+// Of the first collective that runs on the segment; null when none does.
+comm::Communicator* Executor::communicator_for(ir::Segment segment) const {
+  for (const ir::Step& step : program_.steps) {
+    const auto* collective = std::get_if<ir::CollectiveStep>(&step.work);
+    if (collective == nullptr) continue;
+    if (collective->from.segment == segment || collective->to.segment == segment) {
+      return &communicator_of(*collective, mesh_);
+    }
+  }
+  return nullptr;
 }
 
 std::byte* Executor::address(const ir::Address& address) const {
@@ -51,8 +75,40 @@ std::byte* Executor::address(const ir::Address& address) const {
   return bases_[segment] + address.offset;
 }
 
-std::function<void()> Executor::bind(const ir::Step& step) const {
-  return std::visit([this](const auto& work) { return bind(work); }, step.work);
+std::function<void()> Executor::bind(size_t index) {
+  const auto bind_work = [this, index]<typename Work>(const Work& work) {
+    if constexpr (std::is_same_v<Work, ir::CollectiveStep>) {
+      return bind_collective(index);
+    } else if constexpr (std::is_same_v<Work, ir::WaitStep>) {
+      return bind_wait(index);
+    } else {
+      return bind(work);
+    }
+  };
+  return std::visit(bind_work, program_.steps[index].work);
+}
+
+std::function<void()> Executor::bind_collective(size_t index) {
+  const auto& step = std::get<ir::CollectiveStep>(program_.steps[index].work);
+  comm::Communicator* const communicator = &communicator_of(step, mesh_);
+  if (!lane_) lane_ = std::make_unique<CommunicationLane>();
+  const auto work = [this, index, communicator, &step, from = address(step.from),
+                     to = address(step.to)] {
+    const auto start = std::chrono::steady_clock::now();
+    run_collective(step, from, to, *communicator, program_.steps[index].name);
+    if (!is_measuring_) return;
+    const auto time = std::chrono::steady_clock::now() - start;
+    times_[index].total_ns += std::chrono::nanoseconds(time).count();
+    ++times_[index].num_runs;
+  };
+  return [this, index, work] { tickets_[index] = lane_->start(work); };
+}
+
+std::function<void()> Executor::bind_wait(size_t index) {
+  const ir::Step& step = program_.steps[index];
+  check(step.waits.size() == 1 && step.waits[0] < static_cast<int>(index),
+        "step {} waits for no step before it", index);
+  return [this, collective = step.waits[0]] { lane_->wait(tickets_[collective]); };
 }
 
 std::function<void()> Executor::bind(const ir::KernelStep& step) const {
@@ -100,6 +156,16 @@ std::function<void()> Executor::bind(const ir::AttentionStep& step) const {
 }
 
 void Executor::run() {
+  if (!lane_) return run_steps();
+  try {
+    run_steps();
+  } catch (...) {
+    lane_->drain();
+    throw;
+  }
+}
+
+void Executor::run_steps() {
   if (!is_measuring_) {
     for (const std::function<void()>& step : steps_) step();
     return;
@@ -107,6 +173,7 @@ void Executor::run() {
   for (size_t s = 0; s < steps_.size(); ++s) {
     const auto start = std::chrono::steady_clock::now();
     steps_[s]();
+    if (program_.steps[s].lane != ir::Lane::kCompute) continue;  // the lane takes its time itself
     const auto time = std::chrono::steady_clock::now() - start;
     times_[s].total_ns += std::chrono::nanoseconds(time).count();
     ++times_[s].num_runs;

@@ -136,4 +136,10 @@ void Gemm::add_bias(T* c, const Tile& tile) const {
   }
 }
 
+std::string gemm_library_version() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("{}.{}.{} {:.8}", version->major, version->minor, version->patch,
+                     version->hash);
+}
+
 }  // namespace monograph::runtime

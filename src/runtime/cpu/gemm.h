@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ir/program/program.h"
@@ -37,5 +38,7 @@ class Gemm {
   const void* bias_;
   std::vector<Tile> tiles_;
 };
+
+std::string gemm_library_version();  // "2.6.3 52b5f107", of oneDNN
 
 }  // namespace monograph::runtime

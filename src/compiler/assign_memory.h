@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "ir/program/program.h"
+#include "passes/memory/layout.h"
+
+namespace monograph::compiler {
+
+// An address in a scratch buffer that has no place yet; assign_memory replaces it by the final one.
+ir::Address address_in_buffer(int buffer, int64_t bytes);
+
+// Gives scratch buffers their offsets, from the steps that use them: a buffer lives from the first
+// to the last, and a collective uses its buffers until its wait. Sets the sizes of all segments.
+void assign_memory(ir::Program& program, const std::vector<passes::LayoutBuffer>& buffers);
+
+}  // namespace monograph::compiler

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include "frontend/trace/gradients.h"
+#include "ir/mesh.h"
+
+namespace monograph::nn {
+
+// Data parallel training: every rank has the whole model and its own part of the batch, and the
+// gradients become their mean over the ranks of the axis. One line on a model that knows nothing
+// of it:
+//
+//   optimizer.step(nn::replicate(loss.backward(), mesh));
+//
+// Each gradient gets an all_reduce and a multiplication; passes put them in buckets that are sent
+// while the backward pass goes on. The loss is that of the rank's part: all_mean gives that of all.
+// Where parts are of equal size, training is that of one rank with the whole batch, up to rounding.
+trace::Gradients replicate(const trace::Gradients& gradients, const ir::Mesh& mesh,
+                           std::string_view axis = "data");
+
+}  // namespace monograph::nn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/store.h"
+#include "ir/graph.h"
+
+namespace monograph::session {
+
+// What must be equal on all ranks before a step runs on them.
+struct Statement {
+  // "graph hash", "option precision", "g++", ... with their values; the same names in the same
+  // order on all ranks.
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::string graph;  // its text, to show where graphs differ
+
+  std::string digest() const;  // of the facts
+};
+
+// Compares the statements of all ranks. Digests go up a binary tree over the store and the verdict
+// comes back: depth O(log size), a constant number of messages a rank; graphs are sent only where
+// they differ. `what` names the step. UserError on all ranks when
+// statements differ: it names the ranks of each side, the facts, and the first differing node.
+// CommError when a rank has not made its statement within the timeout.
+void agree(comm::Store& store, int rank, int size, const std::string& what,
+           const Statement& statement, comm::Milliseconds timeout);
+
+}  // namespace monograph::session

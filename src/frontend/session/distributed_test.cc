@@ -1,0 +1,338 @@
+// Data parallel training and collectives on ranks that are threads of this process.
+#include <gmock/gmock.h>
+#include <omp.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+#include "comm/threads/thread_world.h"
+#include "frontend/session/executable.h"
+#include "frontend/session/monograph.h"
+#include "frontend/session/state_store.h"
+
+namespace monograph::session {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kSteps = 4, kBlock = 4, kVocabulary = 16;
+
+ir::Mesh data_mesh(int64_t size) {
+  return ir::Mesh({{"data", size}});
+}
+
+// Rows first .. first + count of a batch that every rank could make.
+ir::Literal tokens(int64_t step, int64_t first, int64_t count, int64_t length) {
+  std::vector<int64_t> values;
+  for (int64_t row = first; row < first + count; ++row) {
+    for (int64_t i = 0; i < length; ++i) {
+      values.push_back((step * 7 + row * 5 + i * i * 3) % kVocabulary);
+    }
+  }
+  return ir::Literal::from_i64(length == 1 ? ir::Shape{count} : ir::Shape{count, length},
+                               std::move(values));
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  ir::Literal weight;
+  std::string program;
+  int num_copies = 0;
+};
+
+int copies_in(const ir::Graph& graph) {
+  int count = 0;
+  for (const auto& node : graph.nodes()) {
+    if (node->body() == nullptr) continue;
+    const auto& nodes = node->body()->nodes();
+    count += nodes.size() == 2 && nodes[1]->is("clone");
+  }
+  return count;
+}
+
+// Trains on a rank's part of batches of 84 rows: 1, 2, 3, 4 and 7 ranks have equal parts.
+Outcome train(const ir::Mesh& mesh, std::shared_ptr<const runtime::MeshContext> context,
+              const CompileOptions& options = {}) {
+  const int64_t rank = context == nullptr ? 0 : context->rank;
+  const int64_t rows = 84 / mesh.num_ranks();
+  nn::MLP model({.vocab_size = kVocabulary,
+                 .block_size = kBlock,
+                 .n_embd = 32,
+                 .n_hidden = 96,
+                 .n_layer = 2});
+  optim::AdamW optimizer(model.parameters(),
+                         {.learning_rate = optim::Schedule::constant(1e-2), .max_norm = 1.0});
+  Session session({.seed = 3, .options = options, .mesh = context});
+  Compiled step = session.compile([&](const Tensor& x, const Tensor& y) {
+    const Tensor loss = model.loss(x, y);
+    optimizer.step(nn::replicate(loss.backward(), mesh));
+    return trace::all_mean(loss, mesh, "data");
+  });
+  Outcome outcome;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    const ir::Literal x = tokens(i, rank * rows, rows, kBlock);
+    const ir::Literal y = tokens(i + 1, rank * rows, rows, 1);
+    outcome.losses.push_back(step(x, y).loss());
+    if (i > 0 || options.backend != "cpu") continue;
+    const Build& build = *step.executable({x.type(), y.type()}).build();
+    outcome.program = build.compilation.program.str();
+    outcome.num_copies = copies_in(*build.compilation.graph);
+  }
+  outcome.weight = session.state("fc1.weight");
+  return outcome;
+}
+
+std::vector<Outcome> train_on(int num_ranks, const CompileOptions& options = {}) {
+  std::vector<Outcome> outcomes(num_ranks);
+  comm::run_ranks(num_ranks, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(num_ranks);
+    outcomes[world.rank] = train(mesh, runtime::make_mesh_context(mesh, world), options);
+  });
+  return outcomes;
+}
+
+double largest_difference(const ir::Literal& a, const ir::Literal& b) {
+  double largest = 0;
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    largest = std::max(largest, std::abs(a.get(i) - b.get(i)));
+  }
+  return largest;
+}
+
+class DataParallel : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DataParallel, testing::Values(1, 2, 3, 4, 7));
+
+TEST_P(DataParallel, IsTheTrainingOfOneRank) {
+  const Outcome one = train(data_mesh(1), nullptr);
+  const std::vector<Outcome> all = train_on(GetParam());
+  for (const Outcome& outcome : all) {
+    EXPECT_EQ(outcome.losses, all[0].losses);
+    EXPECT_EQ(outcome.weight, all[0].weight);
+    EXPECT_EQ(outcome.program, all[0].program);  // one artifact serves all ranks
+    EXPECT_EQ(outcome.num_copies, one.num_copies);
+    EXPECT_LT(largest_difference(outcome.weight, one.weight), 2e-5);
+    for (int64_t i = 0; i < kSteps; ++i) {
+      EXPECT_NEAR(outcome.losses[i] / one.losses[i], 1, 1e-5) << "step " << i;
+    }
+  }
+}
+
+TEST(DataParallel, TwoRunsAreBitwiseEqualAndLevelsToo) {
+  const Outcome first = train_on(2)[0];
+  for (const int64_t level : {2, 1, 0}) {
+    CompileOptions options;
+    options.comm_optimization_level = level;
+    const Outcome second = train_on(2, options)[1];
+    EXPECT_EQ(first.losses, second.losses) << "level " << level;
+    EXPECT_EQ(first.weight, second.weight) << "level " << level;
+  }
+}
+
+TEST(DataParallel, TheInterpreterDoesTheSame) {
+  CompileOptions options;
+  options.backend = "interpret";
+  const Outcome interpreted = train_on(2, options)[1];
+  const Outcome compiled = train_on(2)[1];
+  EXPECT_LT(largest_difference(interpreted.weight, compiled.weight), 2e-5);
+}
+
+TEST(DataParallel, BucketsArePagesOfTheGradientSegmentWithoutCopies) {
+  CompileOptions options;
+  options.backend = "null";
+  options.link = {.latency_s = 1e-6, .bytes_per_s = 4096e6};
+  const ir::Mesh mesh = data_mesh(2);
+  nn::MLP model({.vocab_size = kVocabulary,
+                 .block_size = kBlock,
+                 .n_embd = 32,
+                 .n_hidden = 96,
+                 .n_layer = 3});
+  optim::AdamW optimizer(model.parameters(),
+                         {.learning_rate = optim::Schedule::constant(1e-2), .max_norm = 1.0});
+  Session session({.options = options});
+  Compiled step = session.compile([&](const Tensor& x, const Tensor& y) {
+    const Tensor loss = model.loss(x, y);
+    optimizer.step(nn::replicate(loss.backward(), mesh));
+    return loss;
+  });
+  const Build& build =
+      *step.executable({tokens(0, 0, 8, kBlock).type(), tokens(0, 0, 8, 1).type()}).build();
+  EXPECT_EQ(copies_in(*build.compilation.graph), 0);
+  int64_t end = 0;
+  int num_buckets = 0;
+  for (const ir::Step& each : build.compilation.program.steps) {
+    const auto* bucket = std::get_if<ir::CollectiveStep>(&each.work);
+    if (bucket == nullptr) continue;
+    ++num_buckets;
+    EXPECT_EQ(bucket->from, bucket->to);
+    EXPECT_EQ(bucket->to.segment, ir::Segment::kGradients);
+    EXPECT_EQ(bucket->to.offset, end);
+    EXPECT_EQ(bucket->to.offset % 4096, 0);
+    end += bucket->num_bytes();
+  }
+  EXPECT_GE(num_buckets, 3);
+  EXPECT_LE(end,
+            build.compilation.program.segment_bytes[static_cast<int>(ir::Segment::kGradients)]);
+  EXPECT_GE(end, 4 * model.num_parameters());
+}
+
+// Every rank's x is 1 + rank at each of four elements.
+ir::Literal ones_of(int rank) {
+  const float x = 1.0F + static_cast<float>(rank);
+  return ir::Literal::from_f32({4}, {x, x, x, x});
+}
+
+class Collectives : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Backends, Collectives, testing::Values("cpu", "interpret"));
+
+TEST_P(Collectives, OfTheUserRunInsideAStep) {
+  comm::run_ranks(2, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(2);
+    CompileOptions options;
+    options.backend = GetParam();
+    Session session({.options = options, .mesh = runtime::make_mesh_context(mesh, world)});
+    Compiled step = session.compile([&](const Tensor& x) {
+      return trace::Outputs{{"sum", trace::all_reduce(x, mesh, "data")},
+                            {"max", trace::all_reduce(x * 2.0, mesh, "data", "max")},
+                            {"root", trace::broadcast(x * x, mesh, "data", 1)},
+                            {"all", trace::all_gather(x, mesh, "data")},
+                            {"part", trace::reduce_scatter(x, mesh, "data")},
+                            {"place", trace::coordinate(x.trace(), mesh, "data")}};
+    });
+    const Results results = step(ones_of(world.rank));
+    EXPECT_EQ(results["sum"], ir::Literal::from_f32({4}, {3, 3, 3, 3}));
+    EXPECT_EQ(results["max"], ir::Literal::from_f32({4}, {4, 4, 4, 4}));
+    EXPECT_EQ(results["root"], ir::Literal::from_f32({4}, {4, 4, 4, 4}));
+    EXPECT_EQ(results["all"], ir::Literal::from_f32({8}, {1, 1, 1, 1, 2, 2, 2, 2}));
+    EXPECT_EQ(results["part"], ir::Literal::from_f32({2}, {3, 3}));
+    EXPECT_EQ(results["place"].get_i64(0), world.rank);
+  });
+}
+
+// With L = sum over the ranks of loss(rank), x of rank r counts in every rank's result.
+TEST_P(Collectives, HaveGradients) {
+  comm::run_ranks(2, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(2);
+    CompileOptions options;
+    options.backend = GetParam();
+    Session session({.options = options, .mesh = runtime::make_mesh_context(mesh, world)});
+    const auto gradient_of = [&](const auto& function) {
+      Compiled step = session.compile([&](const Tensor& x) {
+        const Tensor loss = sum(function(x));
+        return trace::Outputs{{"loss", loss}, {"g", trace::gradients_of(loss, {x})[0]}};
+      });
+      return step(ones_of(world.rank))["g"].get(0);
+    };
+    // 1 on rank 0, 2 on rank 1, in one graph.
+    const auto weight = [&](const Tensor& x) {
+      return trace::coordinate(x.trace(), mesh, "data").to(ir::DType::kF32) + 1.0;
+    };
+    // sum^2 on both ranks: 2 * 2 * 3.
+    EXPECT_EQ(gradient_of([&](const Tensor& x) {
+                const Tensor s = trace::all_reduce(x, mesh, "data");
+                return s * s;
+              }),
+              12);
+    // The root's x on both ranks, times 1 + rank: 3 on the root, nothing elsewhere.
+    EXPECT_EQ(
+        gradient_of([&](const Tensor& x) { return trace::broadcast(x, mesh, "data") * weight(x); }),
+        world.rank == 0 ? 3 : 0);
+    // Each part is gathered on both ranks, times 1 + rank.
+    EXPECT_EQ(gradient_of(
+                  [&](const Tensor& x) { return trace::all_gather(x, mesh, "data") * weight(x); }),
+              3);
+    // Element 0 goes to rank 0's part, times 1.
+    EXPECT_EQ(gradient_of([&](const Tensor& x) {
+                return trace::reduce_scatter(x, mesh, "data") * weight(x);
+              }),
+              1);
+  });
+}
+
+TEST(Distributed, ARankThatFailsEndsTheStepOfTheOthers) {
+  std::mutex mutex;
+  std::string message;
+  const auto body = [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(2);
+    const auto context = runtime::make_mesh_context(mesh, world);
+    Session session({.mesh = context});
+    Compiled step =
+        session.compile([&](const Tensor& x) { return trace::all_reduce(x * 2.0, mesh, "data"); });
+    EXPECT_EQ(step(ones_of(world.rank)).values[0].get(0), 6);
+    if (world.rank == 1) throw_user_error("rank 1 gives up");
+    try {
+      step(ones_of(world.rank));
+    } catch (const CommError& error) {
+      const std::lock_guard lock(mutex);
+      message = error.what();
+      throw;
+    }
+  };
+  EXPECT_THROW(comm::run_ranks(2, body), UserError);
+  EXPECT_THAT(message, HasSubstr("all_reduce"));
+}
+
+TEST(Distributed, CollectivesNeedTheirMesh) {
+  const ir::Mesh mesh({{"data", 2}});
+  const auto message_of = [&](const auto& function) {
+    try {
+      compile(function)(ones_of(0));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message_of([&](const Tensor& x) { return trace::all_reduce(x, mesh, "data"); }),
+              HasSubstr("runs all_reduce over axis 'data' of 2 ranks, but has no mesh"));
+  EXPECT_THAT(message_of([&](const Tensor& x) { return trace::all_reduce(x, mesh, "tensor"); }),
+              HasSubstr("'tensor' is not an axis of mesh(data=2): use 'data'"));
+}
+
+// What each rank's error says; rank 1 is made different by `make_options` or `extra`.
+std::vector<std::string> disagreement(const CompileOptions& odd_options, bool extra_node) {
+  std::vector<std::string> messages(3);
+  std::vector<int> ran(3, 0);
+  comm::run_ranks(3, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(3);
+    const bool is_odd = world.rank == 1;
+    Session session({.options = is_odd ? odd_options : CompileOptions(),
+                     .mesh = runtime::make_mesh_context(mesh, world)});
+    Compiled step = session.compile([&](const Tensor& x) {
+      const Tensor y = trace::all_reduce(exp(x), mesh, "data");
+      return is_odd && extra_node ? y + 1.0 : y;
+    });
+    try {
+      step(ones_of(world.rank));
+      ran[world.rank] = 1;
+    } catch (const UserError& error) {
+      messages[world.rank] = error.what();
+    }
+  });
+  EXPECT_THAT(ran, testing::Each(0));
+  return messages;
+}
+
+TEST(Agreement, AnOptionThatDiffersStopsAllRanks) {
+  CompileOptions odd;
+  odd.comm_optimization_level = 0;
+  for (const std::string& message : disagreement(odd, false)) {
+    EXPECT_THAT(message, HasSubstr("ranks 0, 2 against rank 1:"));
+    EXPECT_THAT(message, HasSubstr("option comm_optimization_level: 2 against 0"));
+  }
+}
+
+TEST(Agreement, AnExtraNodeIsShownFromBothSides) {
+  for (const std::string& message : disagreement({}, true)) {
+    EXPECT_THAT(message, HasSubstr("ranks 0, 2 against rank 1:"));
+    EXPECT_THAT(message, HasSubstr("graph hash: "));
+    EXPECT_THAT(message, HasSubstr("full"));
+  }
+}
+
+}  // namespace
+}  // namespace monograph::session

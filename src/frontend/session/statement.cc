@@ -1,0 +1,49 @@
+#include "frontend/session/statement.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cpu/toolchain.h"
+#include "ir/printer.h"
+#include "ops/registry.h"
+#include "runtime/cpu/gemm.h"
+
+namespace monograph::session {
+
+bool has_collectives(const ir::Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const auto& node) { return ops::has_trait(*node, ops::kCollective); });
+}
+
+Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>& builds,
+                         const CompileOptions& options, const ir::Mesh& mesh) {
+  Statement statement;
+  auto& facts = statement.facts;
+  facts = {{"mesh", mesh.str()},
+           {"option backend", options.backend},
+           {"option mode", options.mode},
+           {"option precision", options.precision},
+           {"option verify", options.verify},
+           {"option comm_optimization_level", fmt::format("{}", options.comm_optimization_level)},
+           {"option link",
+            fmt::format("{} s, {} bytes/s", options.link.latency_s, options.link.bytes_per_s)},
+           {"option disable_pass", fmt::format("{}", fmt::join(options.disabled_passes, ","))},
+           {"option stop_after", fmt::format("{}", options.stop_after)},
+           {"compiler of this build", __VERSION__},
+           {"oneDNN", runtime::gemm_library_version()}};
+  if (options.backend == "cpu") {
+    const codegen::Toolchain toolchain = codegen::find_toolchain("");
+    facts.emplace_back("compiler of kernels", toolchain.version);
+    facts.emplace_back("processor", toolchain.machine);
+  }
+  facts.emplace_back("graph hash", graph.hash().hex());
+  for (const Build* build : builds) {
+    if (build == nullptr) continue;
+    facts.emplace_back("program hash", hash_of(build->compilation.program.str()).hex());
+  }
+  statement.graph = ir::to_text(graph);
+  return statement;
+}
+
+}  // namespace monograph::session

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string_view>
+
+#include "frontend/trace/functions.h"
+#include "ir/mesh.h"
+
+// Collectives that a function calls itself: nodes like others, differentiable, scheduled so that
+// what does not need them runs beside them. Every rank of the mesh runs the same function. Where
+// the loss of each rank adds to the loss of all, gradients flow through them as written.
+namespace monograph::trace {
+
+// The sum (max, min) of x over the ranks of the axis, on each of them; max and min have no
+// gradient.
+Tensor all_reduce(Argument x, const ir::Mesh& mesh, std::string_view axis,
+                  std::string_view op = "sum");
+// The mean: the sum and a multiplication, which fuses with its surroundings.
+Tensor all_mean(Argument x, const ir::Mesh& mesh, std::string_view axis);
+// The x of the rank at place `root` on the axis.
+Tensor broadcast(Argument x, const ir::Mesh& mesh, std::string_view axis, int64_t root = 0);
+// The x of all ranks along the first dim: [d, ...] -> [d * ranks, ...].
+Tensor all_gather(Argument x, const ir::Mesh& mesh, std::string_view axis);
+// This rank's part of the sum along the first dim, which the number of ranks divides.
+Tensor reduce_scatter(Argument x, const ir::Mesh& mesh, std::string_view axis,
+                      std::string_view op = "sum");
+// This rank's place on the axis, i64[]. The session knows it; the graph does not.
+Tensor coordinate(Trace& trace, const ir::Mesh& mesh, std::string_view axis);
+
+}  // namespace monograph::trace
