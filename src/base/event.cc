@@ -31,7 +31,7 @@ EventLevel parse_level(std::string_view name) {
   return static_cast<EventLevel>(index_of(kLevels, name, "level"));
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -48,9 +48,9 @@ std::string quoted(std::string_view text) {
 
 std::string value_text(const std::variant<int64_t, double, std::string_view>& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
-  if (const auto* text = std::get_if<std::string_view>(&value)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string_view>(&value)) return in_quotes(*text);
   const double real = std::get<double>(value);
-  return std::isfinite(real) ? fmt::format("{}", real) : quoted(fmt::format("{}", real));
+  return std::isfinite(real) ? fmt::format("{}", real) : in_quotes(fmt::format("{}", real));
 }
 
 }  // namespace
@@ -93,9 +93,9 @@ void EventLog::write(EventLevel level, EventCategory category, std::string_view 
   std::string line = fmt::format(R"({{"time_ns":{},{},"level":"{}","category":"{}","event":{})",
                                  std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                                  origin_, kLevels[static_cast<size_t>(level)],
-                                 kCategories[static_cast<size_t>(category)], quoted(event));
+                                 kCategories[static_cast<size_t>(category)], in_quotes(event));
   for (const EventField& field : fields) {
-    line += fmt::format(",{}:{}", quoted(field.name), value_text(field.value));
+    line += fmt::format(",{}:{}", in_quotes(field.name), value_text(field.value));
   }
   line += "}\n";
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
