@@ -21,6 +21,9 @@ void add_model_options(Arguments& arguments, train::ModelConfig& model) {
 
 void add_compile_options(Arguments& arguments, session::CompileOptions& options) {
   arguments.option("backend", &options.backend, "what runs the step", {"cpu", "interpret", "null"});
+  arguments.option("target", &options.target,
+                   "what backend null compiles for; CUDA code by NVRTC, without a GPU",
+                   {"cpu", "h200"});
   arguments.option("precision", &options.precision, "what products compute in", {"f32", "bf16"});
   arguments.option("verify", &options.verify, "checks of the graph", {"off", "warn", "fatal"});
   arguments.option("disable-pass", &options.disabled_passes, "passes to leave out");

@@ -21,7 +21,8 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
   if (what.kernels) {
     const auto& kernels = build->compilation.program.kernels;
     for (size_t i = 0; i < kernels.size(); ++i) {
-      const auto& sources = build->kernels.sources;
+      const bool is_cuda = !build->cuda_kernels.sources.empty();
+      const auto& sources = is_cuda ? build->cuda_kernels.sources : build->kernels.sources;
       fmt::print("kernel {}{}\n{}\n", i, i < sources.size() ? "  // " + sources[i] : "",
                  kernels[i].str());
     }
@@ -71,6 +72,10 @@ int run_compile(std::span<const std::string> args) {
   }
   show(what, traced, build);
   train::print(stdout, report);
+  if (build != nullptr) {
+    const double bandwidth = ir::DeviceSpec::named(options.target).copy_bandwidth;
+    train::print(stdout, train::make_gpu_rows(*build, bandwidth));
+  }
   return 0;
 }
 

@@ -41,8 +41,9 @@ IterationSpace joined_space(const ir::Graph& body) {
 class Lowering {
  public:
   Lowering(const ir::Graph& body, std::span<const Strides> operand_strides,
-           std::span<const Strides> result_strides)
+           std::span<const Strides> result_strides, const LoweringTarget& target)
       : body_(body),
+        target_(target),
         operand_strides_(operand_strides),
         result_strides_(result_strides),
         fused_space_(joined_space(body)),
@@ -60,7 +61,7 @@ class Lowering {
     }
     for (const auto& node : body_.nodes()) emit(*node);
     for (size_t i = 0; i < body_.outputs().size(); ++i) emit_output(static_cast<int>(i));
-    schedule_loop(loop_);
+    schedule_loop(loop_, target_.device);
     count_bytes();
     ir::verify(loop_);
     return {std::move(loop_), bytes_moved_, bytes_least_};
@@ -159,7 +160,9 @@ class Lowering {
   // -------------------------------------------------------------------------------
 
   void add_buffer(ir::DType dtype, ir::LoopBuffer::Use use) {
-    loop_.buffers.push_back({dtype, use, 0});
+    const size_t number = loop_.buffers.size();
+    const int64_t alignment = number < target_.alignments.size() ? target_.alignments[number] : 0;
+    loop_.buffers.push_back({dtype, use, 0, alignment});
   }
 
   int add(Instruction instruction) {
@@ -413,11 +416,14 @@ class Lowering {
       row_bytes += loop_.inner_extent * ir::dtype_bytes(loop_.buffers[i.access.buffer].dtype);
       if (i.access.buffer == buffer) sweeps.insert(needed[at].begin(), needed[at].end());
     }
-    const bool stays = row_bytes <= kRowCacheBytes || loop_.split == Loop::Split::kInner;
-    return stays ? 1 : std::max<int64_t>(1, static_cast<int64_t>(sweeps.size()));
+    const bool is_cached = row_bytes <= kRowCacheBytes && !target_.device.is_cuda();
+    return is_cached || loop_.split == Loop::Split::kInner
+               ? 1
+               : std::max<int64_t>(1, static_cast<int64_t>(sweeps.size()));
   }
 
   const ir::Graph& body_;
+  const LoweringTarget& target_;
   std::span<const Strides> operand_strides_;
   std::span<const Strides> result_strides_;
   IterationSpace fused_space_;
@@ -437,8 +443,8 @@ class Lowering {
 }  // namespace
 
 LoweredKernel lower_kernel(const ir::Graph& body, std::span<const Strides> operand_strides,
-                           std::span<const Strides> result_strides) {
-  return Lowering(body, operand_strides, result_strides).run();
+                           std::span<const Strides> result_strides, const LoweringTarget& target) {
+  return Lowering(body, operand_strides, result_strides, target).run();
 }
 
 }  // namespace monograph::codegen

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "ir/device_spec.h"
 #include "ir/graph.h"
 #include "ir/loop/loop.h"
 
@@ -17,10 +18,19 @@ struct LoweredKernel {
   int64_t bytes_least = 0;
 };
 
+// What a kernel is lowered for.
+struct LoweringTarget {
+  ir::DeviceSpec device = {};
+  // GPUs: bytes that the address of each operand, then of each result, is a multiple of. Empty:
+  // unknown.
+  std::vector<int64_t> alignments = {};
+};
+
 // Lowers the body of a fused node. Strides are in elements, one list an operand and a result; the
 // address of a buffer is that of the value's first element.
 LoweredKernel lower_kernel(const ir::Graph& body,
                            std::span<const std::vector<int64_t>> operand_strides,
-                           std::span<const std::vector<int64_t>> result_strides);
+                           std::span<const std::vector<int64_t>> result_strides,
+                           const LoweringTarget& target = {});
 
 }  // namespace monograph::codegen

@@ -1,9 +1,10 @@
 #include "codegen/schedule_loop.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
+#include "codegen/choose_kept.h"
+#include "codegen/thread_map.h"
 
 namespace monograph::codegen {
 namespace {
@@ -14,12 +15,15 @@ using ir::Loop;
 using ir::RegisterType;
 using Kind = ir::InstructionKind;
 
-constexpr int64_t kMaxKeptRow = 8192;  // elements of a row buffer
 constexpr int64_t kFlatBlock = 16384;  // elements of a block of a flat loop
 constexpr int64_t kAccumulateBlocks = 16;
 constexpr int64_t kRowBlocks = 64;
 constexpr int64_t kRowsPerPartial = 32;  // fewer rows would write more partials than they read
 constexpr int64_t kColumnBlock = 256;
+// GPUs.
+constexpr int64_t kOneBlock = 4096;        // elements: adding up partial results takes a launch
+constexpr int64_t kFewRows = 128;          // a thread goes through them all
+constexpr int64_t kFillingColumns = 4096;  // a multiprocessor
 
 void choose_sweeps(Loop& loop) {
   std::vector<int> ready(loop.instructions.size(), 0);
@@ -35,32 +39,7 @@ void choose_sweeps(Loop& loop) {
   }
 }
 
-// Element values that cost more than a load and are needed in several sweeps stay in a row
-// buffer.
-void choose_kept(Loop& loop) {
-  std::vector<std::set<int>> needed(loop.instructions.size());
-  for (int at = static_cast<int>(loop.instructions.size()) - 1; at >= 0; --at) {
-    Instruction& i = loop.instructions[at];
-    if (is_sink(i)) {
-      needed[at] = {i.sweep};
-    } else if (i.domain == Domain::kElement && !needed[at].empty()) {
-      const bool costly = i.kind == Kind::kPhilox || i.kind == Kind::kSegmentSum ||
-                          (i.kind == Kind::kApply && ir::is_transcendental(i.op));
-      const int first = *needed[at].begin();
-      if (costly && needed[at].size() > 1 && loop.inner_extent <= kMaxKeptRow) {
-        i.keep = true;
-        i.sweep = first;
-        needed[at] = {first};
-      }
-    }
-    for (int operand : i.operands) {
-      if (loop.instructions[operand].domain != Domain::kElement) continue;
-      needed[operand].insert(needed[at].begin(), needed[at].end());
-    }
-  }
-}
-
-void choose_split(Loop& loop) {
+void choose_cpu_split(Loop& loop) {
   bool has_reduce = false, has_accumulate = false, keeps_columns = false, row_sink = false;
   bool has_segments = false;
   for (const Instruction& i : loop.instructions) {
@@ -85,13 +64,33 @@ void choose_split(Loop& loop) {
                         : std::min(rows, kRowBlocks);
 }
 
+// On a GPU the threads decide; the Loop says what the sums depend on: over how many blocks.
+void choose_gpu_split(Loop& loop, const ir::DeviceSpec& device) {
+  bool sums = false, sums_columns = false, needs_rows = false;
+  for (const Instruction& i : loop.instructions) {
+    sums = sums || i.kind == Kind::kAccumulate;
+    sums_columns = sums_columns || i.keeps_inner;
+    needs_rows = needs_rows || i.kind == Kind::kReduce || i.kind == Kind::kSegmentSum ||
+                 (is_sink(i) && i.domain == Domain::kRow);
+  }
+  const int64_t elements = loop.num_rows() * loop.inner_extent;
+  if (!sums || elements <= kOneBlock) return;
+  // With few rows, or columns enough to fill the device, no block shares its columns.
+  const bool by_columns = loop.num_rows() <= kFewRows ||
+                          loop.inner_extent >= device.num_multiprocessors * kFillingColumns;
+  if (!needs_rows && (!sums_columns || by_columns)) {
+    loop.split = Loop::Split::kInner;
+    loop.num_blocks = 2;  // of several
+  }
+  loop.num_blocks = std::max<int64_t>(1, map_threads(loop, device).num_blocks);
+}
+
 void add_partials(Loop& loop) {
   int64_t total = 0;
   RegisterType type = RegisterType::kF32;
   for (const Instruction& i : loop.instructions) {
     if (i.kind != Kind::kAccumulate) continue;
-    const bool direct =
-        loop.num_blocks == 1 || (loop.split == Loop::Split::kInner && i.keeps_inner);
+    const bool direct = is_direct(loop, i);
     loop.partial_offsets.push_back(direct ? -1 : total);
     if (direct) continue;
     check(total == 0 || i.type == type, "lower: accumulations of two types in one kernel");
@@ -112,10 +111,15 @@ bool is_sink(const Instruction& i) {
   return i.kind == Kind::kStore || i.kind == Kind::kAccumulate || i.kind == Kind::kReduce;
 }
 
-void schedule_loop(Loop& loop) {
+void schedule_loop(Loop& loop, const ir::DeviceSpec& device) {
   choose_sweeps(loop);
-  choose_kept(loop);
-  choose_split(loop);
+  if (device.is_cuda()) {
+    keep_row_on_chip(loop, device);
+    choose_gpu_split(loop, device);
+  } else {
+    keep_costly_values(loop);
+    choose_cpu_split(loop);
+  }
   add_partials(loop);
 }
 

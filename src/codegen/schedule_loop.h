@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ir/device_spec.h"
 #include "ir/loop/loop.h"
 
 namespace monograph::codegen {
@@ -10,6 +11,6 @@ bool is_sink(const ir::Instruction& instruction);
 // Decides when and how often things are computed in a loop whose instructions are complete: the
 // sweep of every sink and row value, which element values a row buffer keeps, the split into
 // blocks, and the workspace for partial results (added as the last buffer).
-void schedule_loop(ir::Loop& loop);
+void schedule_loop(ir::Loop& loop, const ir::DeviceSpec& device);
 
 }  // namespace monograph::codegen

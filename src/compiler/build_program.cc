@@ -1,6 +1,7 @@
 #include "compiler/build_program.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "codegen/lower.h"
@@ -40,8 +41,8 @@ bool rows_merge(const ir::Shape& shape, const std::vector<int64_t>& strides) {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout)
-      : graph_(graph), layout_(layout), buffers_(layout.buffers) {}
+  ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device)
+      : graph_(graph), layout_(layout), device_(device), buffers_(layout.buffers) {}
 
   ir::Program run() {
     for (const auto& node : graph_.nodes()) {
@@ -83,6 +84,11 @@ class ProgramBuilder {
     return address_in_buffer(buffer, bytes);
   }
 
+  // Buffers begin at multiples of passes::kTensorAlignment; more than 16 bytes are of no use.
+  static int64_t alignment_of(const Address& address) {
+    return std::gcd(address.offset, int64_t{16});
+  }
+
   ir::Step& add_step(const Node& node, decltype(ir::Step::work) work) {
     ir::Step step;
     step.work = std::move(work);
@@ -96,17 +102,22 @@ class ProgramBuilder {
   void add_kernel(const Node& node) {
     std::vector<std::vector<int64_t>> operand_strides, result_strides;
     ir::KernelStep work;
+    codegen::LoweringTarget target{device_};
+    const auto add_argument = [&](Value value) {
+      work.arguments.push_back(address_of(value));
+      if (device_.is_cuda()) target.alignments.push_back(alignment_of(work.arguments.back()));
+    };
     for (Value operand : node.operands()) {
       operand_strides.push_back(at(operand).strides);
-      work.arguments.push_back(address_of(operand));
+      add_argument(operand);
     }
     for (int i = 0; i < node.num_results(); ++i) {
       const Value result{const_cast<Node*>(&node), i};
       result_strides.push_back(at(result).strides);
-      work.arguments.push_back(address_of(result));
+      add_argument(result);
     }
     codegen::LoweredKernel lowered =
-        codegen::lower_kernel(*node.body(), operand_strides, result_strides);
+        codegen::lower_kernel(*node.body(), operand_strides, result_strides, target);
     for (const ir::LoopBuffer& buffer : lowered.loop.buffers) {
       if (buffer.use != ir::LoopBuffer::Use::kWorkspace) continue;
       buffers_.push_back({Segment::kScratch,
@@ -296,6 +307,7 @@ class ProgramBuilder {
 
   const ir::Graph& graph_;
   const passes::Layout& layout_;
+  const ir::DeviceSpec& device_;
   std::vector<passes::LayoutBuffer> buffers_;
   ir::Program program_;
   std::unordered_map<std::string, size_t> kernels_;
@@ -304,8 +316,9 @@ class ProgramBuilder {
 
 }  // namespace
 
-ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout) {
-  return ProgramBuilder(graph, layout).run();
+ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
+                          const ir::DeviceSpec& device) {
+  return ProgramBuilder(graph, layout, device).run();
 }
 
 }  // namespace monograph::compiler

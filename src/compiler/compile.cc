@@ -17,7 +17,7 @@ Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
   const auto start = std::chrono::steady_clock::now();
   context.set_pass("layout");
   const passes::Layout layout = passes::assign_layout(*result.graph, states, context);
-  result.program = build_program(*result.graph, layout);
+  result.program = build_program(*result.graph, layout, options.device);
   result.lower_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   result.remarks = context.remarks();
   return result;

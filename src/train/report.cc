@@ -73,9 +73,9 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   report.num_passes = static_cast<int>(compilation.passes.size());
   for (const auto& pass : compilation.passes) report.passes_ns += pass.duration_ns;
   report.lower_ns = compilation.lower_ns;
-  report.codegen_ns = build->kernels.compile_ns;
+  report.codegen_ns = build->kernels.compile_ns + build->cuda_kernels.compile_ns;
   report.num_kernels = static_cast<int>(compilation.program.kernels.size());
-  report.num_cached_kernels = build->kernels.num_from_cache;
+  report.num_cached_kernels = build->kernels.num_from_cache + build->cuda_kernels.num_from_cache;
   std::vector<bool> is_fused(compilation.program.kernels.size(), false);
   for (const ir::Step& step : compilation.program.steps) {
     const auto* kernel = std::get_if<ir::KernelStep>(&step.work);

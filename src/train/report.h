@@ -29,6 +29,20 @@ struct BuildReport {
   int64_t peak_bytes = 0, bound_bytes = 0;
   int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
 };
+
+// One kernel as compiled for a GPU, and what one launch of it should take.
+struct GpuKernelRow {
+  std::string name;   // its ops
+  int num_calls = 0;  // a step
+  int registers = 0;  // of a thread, the most of its functions
+  int64_t shared_bytes = 0, spilled_bytes = 0;
+  int64_t bytes_moved = 0;  // of a call
+  double predicted_ms = 0;  // of a call: bytes over the copy bandwidth of the device
+};
+// Those that move most in a step first.
+std::vector<GpuKernelRow> make_gpu_rows(const session::Build& build, double copy_bandwidth);
+void print(std::FILE* out, std::span<const GpuKernelRow> rows);
+
 // `build`: null for the interpreter.
 BuildReport make_build_report(const session::TraceRecord& record, const session::Build* build);
 

@@ -97,7 +97,8 @@ fs::path default_cache_directory() {
   return temporary_root() / fmt::format("monograph-{}", getuid());
 }
 
-KernelCache::KernelCache(fs::path directory) : directory_(std::move(directory)) {
+KernelCache::KernelCache(fs::path directory, Suffixes suffixes)
+    : directory_(std::move(directory)), suffixes_(std::move(suffixes)) {
   try {
     create_folders(directory_);
     remove_stale_work();
@@ -185,13 +186,14 @@ std::optional<KernelCache::Entry> KernelCache::find_in(const fs::path& directory
     return std::nullopt;
   }
   const std::string checksum = stored["library"];
-  const fs::path library = directory / "libraries" / (checksum + ".so");
+  const fs::path library = directory / "libraries" / (checksum + suffixes_.library);
   const std::optional<std::string> bytes = read_file(library);
   if (!bytes || hash_of(*bytes).hex() != checksum) {
     discard(parts, bytes ? "the library's bytes are not those compiled" : "the library is missing");
     return std::nullopt;
   }
-  return Entry{library, stored["symbol"], directory / "kernels" / (key + ".cc")};
+  const std::string note = is_text("note") ? stored["note"] : "";
+  return Entry{library, stored["symbol"], directory / "kernels" / (key + suffixes_.source), note};
 }
 
 void KernelCache::discard(const KeyParts& parts, const std::string& reason) {
@@ -205,20 +207,22 @@ fs::path KernelCache::add_library(const fs::path& compiled) {
   const std::optional<std::string> bytes = read_file(compiled);
   check(bytes.has_value(), "the compiler wrote no {}", compiled.string());
   const fs::path& directory = temporary_.empty() ? directory_ : temporary_;
-  const fs::path library = directory / "libraries" / (hash_of(*bytes).hex() + ".so");
+  const fs::path library = directory / "libraries" / (hash_of(*bytes).hex() + suffixes_.library);
   fs::rename(compiled, library);
   return library;
 }
 
 KernelCache::Entry KernelCache::add(const KeyParts& parts, const fs::path& library,
-                                    const std::string& symbol, const std::string& source) {
+                                    const std::string& symbol, const std::string& source,
+                                    const std::string& note) {
   const std::string key = key_of(parts);
   const fs::path directory = library.parent_path().parent_path() / "kernels";
   json entry = {{"key", json::object()}, {"symbol", symbol}, {"library", library.stem().string()}};
   for (const auto& [name, value] : parts) entry["key"][name] = value;
-  write_atomically(directory / (key + ".cc"), source);
+  if (!note.empty()) entry["note"] = note;
+  write_atomically(directory / (key + suffixes_.source), source);
   write_atomically(directory / (key + ".json"), entry.dump(1) + "\n");
-  return {library, symbol, directory / (key + ".cc")};
+  return {library, symbol, directory / (key + suffixes_.source), note};
 }
 
 }  // namespace monograph::codegen

@@ -20,15 +20,20 @@ std::filesystem::path default_cache_directory();
 
 // A folder of compiled kernels, content-addressed, that many processes may use at once: files
 // appear by rename only and are never changed.
-//   kernels/KEY.json           the parts of the key, symbol, library
-//   kernels/KEY.cc             the source of the kernel
-//   libraries/CHECKSUM.so      compiled kernels; the name is the hash of the bytes
+//   kernels/KEY.json           the parts of the key, symbol, library, the compiler's note
+//   kernels/KEY.cc             the source of the kernel (.cu)
+//   libraries/CHECKSUM.so      compiled kernels; the name is the hash of the bytes (.cubin)
 //   work-PID-XXXXXX/           what a process is compiling
 // Where the folder cannot be written, a temporary one takes its place until the end of the process,
 // and a warning says so.
 class KernelCache {
  public:
-  explicit KernelCache(std::filesystem::path directory);
+  // How the files of compiled kernels and their sources end.
+  struct Suffixes {
+    std::string library = ".so", source = ".cc";
+  };
+  explicit KernelCache(std::filesystem::path directory) : KernelCache(std::move(directory), {}) {}
+  KernelCache(std::filesystem::path directory, Suffixes suffixes);
   ~KernelCache();
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
@@ -37,6 +42,7 @@ class KernelCache {
     std::filesystem::path library;  // its bytes have been checked
     std::string symbol;
     std::filesystem::path source;
+    std::string note = {};  // what the compiler said that is worth keeping
   };
   // The entry of a key. Empty when there is none, or when it is damaged or of another key: it is
   // then removed, with a warning.
@@ -55,7 +61,7 @@ class KernelCache {
   std::filesystem::path add_library(const std::filesystem::path& compiled);
   // std::filesystem::filesystem_error when the disk is full or read-only.
   Entry add(const KeyParts& parts, const std::filesystem::path& library, const std::string& symbol,
-            const std::string& source);
+            const std::string& source, const std::string& note = {});
 
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -65,6 +71,7 @@ class KernelCache {
   void remove_stale_work() const;
 
   std::filesystem::path directory_;
+  Suffixes suffixes_;
   std::filesystem::path temporary_;  // empty: the cache itself is written to
   std::vector<std::string> warnings_;
 };

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codegen/cpu/addresses.h"
-#include "codegen/cpu/source_writer.h"
-#include "codegen/cpu/value_types.h"
+#include "codegen/source_writer.h"
+#include "codegen/value_types.h"
 #include "ir/loop/loop.h"
 
 namespace monograph::codegen {

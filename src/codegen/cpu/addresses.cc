@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "codegen/cpu/value_types.h"
+#include "codegen/value_types.h"
 
 namespace monograph::codegen {
 namespace {

@@ -26,6 +26,10 @@ struct CheckOptions {
   std::map<int, ir::Literal> contents = {};  // of buffers that must not be random
 };
 
+// Elements of each buffer that the loop's accesses reach, if loaded integers are below
+// `index_extent`.
+std::vector<int64_t> buffer_sizes(const ir::Loop& loop, int64_t index_extent);
+
 // Buffers as large as the loop's accesses reach, inputs random (floats in -2..2), outputs 7.
 BufferSet make_buffers(const ir::Loop& loop, const CheckOptions& options);
 

@@ -21,7 +21,19 @@ void reach(std::vector<int64_t>& sizes, int buffer, int64_t last) {
   sizes[buffer] = std::max(sizes[buffer], last + 1);
 }
 
-std::vector<int64_t> sizes_of(const ir::Loop& loop, int64_t index_extent) {
+bool agree(DType dtype, double got, double expected, double magnitude, double relative) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (got == expected) return true;
+  if (dtype == DType::kBF16) relative = std::max(relative, 1.0 / 128);
+  if (dtype == DType::kF16) relative = std::max(relative, 1.0 / 1024);
+  if (dtype == DType::kF64) relative = 1e-12;
+  const double allowed = relative * (magnitude + std::fabs(expected));
+  return ir::is_floating(dtype) && std::fabs(got - expected) <= allowed;
+}
+
+}  // namespace
+
+std::vector<int64_t> buffer_sizes(const ir::Loop& loop, int64_t index_extent) {
   std::vector<int64_t> sizes(loop.buffers.size(), 1);
   for (const ir::Instruction& i : loop.instructions) {
     const bool has_memory = i.kind == InstructionKind::kLoad || i.kind == InstructionKind::kStore ||
@@ -41,20 +53,8 @@ std::vector<int64_t> sizes_of(const ir::Loop& loop, int64_t index_extent) {
   return sizes;
 }
 
-bool agree(DType dtype, double got, double expected, double magnitude, double relative) {
-  if (std::isnan(expected)) return std::isnan(got);
-  if (got == expected) return true;
-  if (dtype == DType::kBF16) relative = std::max(relative, 1.0 / 128);
-  if (dtype == DType::kF16) relative = std::max(relative, 1.0 / 1024);
-  if (dtype == DType::kF64) relative = 1e-12;
-  const double allowed = relative * (magnitude + std::fabs(expected));
-  return ir::is_floating(dtype) && std::fabs(got - expected) <= allowed;
-}
-
-}  // namespace
-
 BufferSet make_buffers(const ir::Loop& loop, const CheckOptions& options) {
-  const std::vector<int64_t> sizes = sizes_of(loop, options.index_extent);
+  const std::vector<int64_t> sizes = buffer_sizes(loop, options.index_extent);
   std::mt19937_64 random(options.seed);
   BufferSet set;
   set.storage.resize(loop.buffers.size());

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "codegen/cpu/kernel_check.h"
+#include "codegen/cpu/random_loop.h"
 #include "ir/loop/loop.h"
 #include "ir/loop/loop_parser.h"
 
@@ -21,7 +22,6 @@ using ir::RegisterType;
 using ir::ScalarOp;
 using Kind = ir::InstructionKind;
 
-constexpr int64_t kIndexExtent = 6;
 constexpr int kMaxSweeps = 3;
 
 // Values stay small (sums are squashed), and comparisons are of what is loaded: a rounding more or
@@ -279,11 +279,15 @@ class RandomLoop {
   int row_index_ = -1;
 };
 
+}  // namespace
+
 std::vector<Loop> random_loops(uint64_t first_seed, int count) {
   std::vector<Loop> loops;
   for (int l = 0; l < count; ++l) loops.push_back(RandomLoop(first_seed + l).make());
   return loops;
 }
+
+namespace {
 
 TEST(RandomLoop, TextReadsBack) {
   for (const Loop& loop : random_loops(1000, 200)) {
@@ -292,7 +296,7 @@ TEST(RandomLoop, TextReadsBack) {
 }
 
 TEST(RandomLoop, GeneratedCodeAgreesWithTheOracle) {
-  const CheckOptions options{.index_extent = kIndexExtent, .relative = 1e-4};
+  const CheckOptions options{.index_extent = kRandomIndexExtent, .relative = 1e-4};
   EXPECT_EQ(difference_from_oracle(random_loops(1, 120), options), "");
 }
 

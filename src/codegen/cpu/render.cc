@@ -6,9 +6,9 @@
 
 #include "codegen/cpu/accumulators.h"
 #include "codegen/cpu/addresses.h"
-#include "codegen/cpu/source_writer.h"
-#include "codegen/cpu/sweep_plan.h"
-#include "codegen/cpu/value_types.h"
+#include "codegen/source_writer.h"
+#include "codegen/sweep_plan.h"
+#include "codegen/value_types.h"
 
 namespace monograph::codegen {
 namespace {

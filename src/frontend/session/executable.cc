@@ -14,7 +14,8 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,
           .verify = options.verify == "fatal",
-          .link = options.link};
+          .link = options.link,
+          .device = ir::DeviceSpec::named(options.target)};
 }
 
 class Interpreted : public Executable {
@@ -35,7 +36,11 @@ class Null : public Executable {
  public:
   Null(const ir::Graph& graph, const CompileOptions& options) {
     passes::StateLayout states;
-    build_.compilation = compiler::compile(graph, states, pass_options(options));
+    const compiler::PassOptions passes = pass_options(options);
+    build_.compilation = compiler::compile(graph, states, passes);
+    if (!passes.device.is_cuda()) return;
+    build_.cuda_kernels =
+        codegen::cuda::compile_loops(build_.compilation.program.kernels, passes.device);
   }
   std::vector<ir::Literal> run(const runtime::InputMap&) override {
     throw_user_error("backend null compiles and runs nothing: use backend cpu or interpret to run");

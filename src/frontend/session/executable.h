@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/cpu/compile.h"
+#include "codegen/cuda/compile.h"
 #include "compiler/compile.h"
 #include "frontend/session/options.h"
 #include "ir/graph.h"
@@ -18,7 +19,8 @@ class HostStates;
 // How a graph became something that runs, for reports.
 struct Build {
   compiler::Compilation compilation;
-  codegen::CompiledKernels kernels;  // backend cpu only
+  codegen::CompiledKernels kernels;             // backend cpu only
+  codegen::cuda::CompiledKernels cuda_kernels;  // for a GPU only
 };
 
 // A compiled graph, ready to run on the states that it was made for.

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::string_view> kNames = {
     "backend",   "comm_optimization_level", "disable_pass", "dump_dir", "fullgraph", "mode",
-    "precision", "recompile_limit",         "stop_after",   "verify"};
+    "precision", "recompile_limit",         "stop_after",   "target",   "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {
@@ -40,6 +40,8 @@ int64_t parse_count(std::string_view name, std::string_view value, int64_t least
 void set_option(CompileOptions& options, std::string_view name, std::string_view value) {
   if (name == "backend") {
     options.backend = value;
+  } else if (name == "target") {
+    options.target = value;
   } else if (name == "mode") {
     options.mode = value;
   } else if (name == "precision") {
@@ -67,6 +69,12 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
 
 void check_options(const CompileOptions& options) {
   check_value("backend", options.backend, {"cpu", "interpret", "null"});
+  check_value("target", options.target, {"cpu", "h200"});
+  if (options.target != "cpu" && options.backend != "null") {
+    throw_user_error(
+        "option target='{}' with backend {}, which compiles for what it runs on: use backend null",
+        options.target, options.backend);
+  }
   check_value("mode", options.mode, {"default"});
   check_value("precision", options.precision, {"f32", "bf16"});
   check_value("verify", options.verify, {"off", "warn", "fatal"});

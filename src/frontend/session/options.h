@@ -12,6 +12,7 @@ namespace monograph::session {
 // How a function is compiled.
 struct CompileOptions {
   std::string backend = "cpu";  // cpu, interpret (op by op, the oracle), null (never runs)
+  std::string target = "cpu";   // what backend null compiles for: cpu, h200
   std::string mode = "default";
   std::string precision = "f32";  // what products compute in: f32, bf16
   bool fullgraph = false;         // a graph break is an error

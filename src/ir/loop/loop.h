@@ -107,10 +107,11 @@ struct LoopBuffer {
   DType dtype = DType::kF32;
   enum class Use : uint8_t { kInput, kOutput, kWorkspace } use = Use::kInput;
   int64_t num_elements = 0;  // kWorkspace: how many are needed
+  int64_t alignment = 0;     // bytes that the address is known to be a multiple of; 0: its dtype's
 };
 
 // rows x inner, split into a fixed number of blocks whatever the number of threads, so that the
-// sums of kAccumulate are added in one order. A block is a range of rows, or of the inner axis.
+// sums of kAccumulate are added in one order. A block is a part of the rows, or of the inner axis.
 struct Loop {
   enum class Split : uint8_t { kRows, kInner };
 

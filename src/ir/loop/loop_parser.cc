@@ -140,6 +140,7 @@ class LoopParser {
       buffer.num_elements = parse_int();
       expect("]");
     }
+    if (accept("aligned")) buffer.alignment = parse_int();
     loop_.buffers.push_back(buffer);
   }
 

@@ -119,6 +119,7 @@ std::string Loop::str() const {
                         dtype_name(buffer.dtype));
     if (buffer.use == LoopBuffer::Use::kWorkspace)
       text += fmt::format(" [{}]", buffer.num_elements);
+    if (buffer.alignment > 0) text += fmt::format(" aligned {}", buffer.alignment);
     text += "\n";
   }
   for (size_t i = 0; i < instructions.size(); ++i) text += instruction_text(instructions[i], i);

@@ -1,4 +1,4 @@
-#include "codegen/cpu/sweep_plan.h"
+#include "codegen/sweep_plan.h"
 
 namespace monograph::codegen {
 namespace {

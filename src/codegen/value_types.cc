@@ -1,4 +1,4 @@
-#include "codegen/cpu/value_types.h"
+#include "codegen/value_types.h"
 
 #include <fmt/format.h>
 
