@@ -20,10 +20,14 @@ void add_model_options(Arguments& arguments, train::ModelConfig& model) {
 }
 
 void add_compile_options(Arguments& arguments, session::CompileOptions& options) {
-  arguments.option("backend", &options.backend, "what runs the step", {"cpu", "interpret", "null"});
+  arguments.option("backend", &options.backend, "what runs the step",
+                   {"cpu", "cuda", "interpret", "null"});
+  arguments.option("device", &options.backend, "the same, by what it runs on", {"cpu", "cuda"});
   arguments.option("target", &options.target,
                    "what backend null compiles for; CUDA code by NVRTC, without a GPU",
                    {"cpu", "h200"});
+  arguments.option("mode", &options.mode, "how a GPU is driven",
+                   {"default", "reduce-overhead", "max-autotune"});
   arguments.option("precision", &options.precision, "what products compute in", {"f32", "bf16"});
   arguments.option("verify", &options.verify, "checks of the graph", {"off", "warn", "fatal"});
   arguments.option("disable-pass", &options.disabled_passes, "passes to leave out");

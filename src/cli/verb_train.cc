@@ -43,6 +43,8 @@ int run_train(std::span<const std::string> args) {
   arguments.option("eval-batches", &config.num_eval_batches, "batches of a validation");
   arguments.option("sample", &config.sample_bytes, "bytes to generate at the end");
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
+  arguments.option("timeline", &config.timeline_path,
+                   "write what the GPU does in a few steps to this file, for Perfetto");
   arguments.option("log-events", &events_path,
                    "append structured events (JSON lines) to this file");
   arguments.option("log-level", &event_levels,

@@ -175,7 +175,8 @@ RunReport make_run_report(const session::Build& build, std::span<const runtime::
     row.name = name;
     row.is_library = is_library;
     ++row.num_calls;
-    const double time = ms(times[i].total_ns) / steps;
+    const double runs = static_cast<double>(std::max<int64_t>(1, times[i].num_runs));
+    const double time = ms(times[i].total_ns) / runs;
     row.ms += time;
     row.bytes_moved += step.bytes_moved;
     row.bytes_least += step.bytes_least;

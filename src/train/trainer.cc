@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "frontend/nn/replicate.h"
+#include "frontend/session/cuda_backend.h"
 #include "frontend/trace/collectives.h"
-#include "runtime/cpu/copy_bandwidth.h"
 #include "runtime/measure_link.h"
 #include "train/progress.h"
 #include "train/sample.h"
@@ -16,6 +16,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using session::Compiled;
 using trace::Tensor;
+
+constexpr int64_t kMeasuredOnGpu = 3;
+constexpr int64_t kTimelineFirst = kMeasuredOnGpu + 3, kTimelineSteps = 3;
 
 int64_t ns_since(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
@@ -29,6 +32,11 @@ void check_config(const TrainConfig& config) {
   if (config.sample_bytes < 0 || config.eval_every < 0) {
     throw_user_error("--sample {} --eval-every {}: use 0 (never) or more", config.sample_bytes,
                      config.eval_every);
+  }
+  constexpr int64_t kLeastSteps = kTimelineFirst + kTimelineSteps + 1;
+  if (!config.timeline_path.empty() &&
+      (config.options.backend != "cuda" || config.num_steps < kLeastSteps)) {
+    throw_user_error("--timeline takes --device cuda and --steps {} or more", kLeastSteps);
   }
   if (config.data_path.empty()) throw_user_error("no data: give --data FILE, a file of plain text");
 }
@@ -154,7 +162,7 @@ class Trainer {
     for (const std::string& warning : build->kernels.warnings) {
       fmt::print(stderr, "warning: {}\n", warning);
     }
-    executable_->measure_steps(true);
+    executable_->measure_steps(!is_on_gpu());
     if (group() != nullptr) link_ = runtime::measure_link(*group());
   }
 
@@ -165,10 +173,13 @@ class Trainer {
       is_over_ = should_stop();
       if (is_over_) break;
       const Batch batch = model_->fit(data_.training_batch(config_.seed, step, rows()));
+      const bool is_measured_alone = is_on_gpu() && step >= 1 && step <= kMeasuredOnGpu;
+      if (is_on_gpu()) executable_->measure_steps(is_measured_alone);
+      if (!config_.timeline_path.empty()) record_timeline(step);
       const auto start = Clock::now();
       const session::Results results = step_(batch.tokens, batch.targets);
       const int64_t ns = ns_since(start);
-      step_ns_.push_back(ns);
+      if (!is_measured_alone) step_ns_.push_back(ns);
       result_.num_steps = step + 1;
       result_.losses.push_back(results.loss());
       result_.training_loss = results.loss();
@@ -189,6 +200,17 @@ class Trainer {
     progress.pause();
     result_.is_interrupted = is_over_;
   }
+
+  // Of a few steps in the middle of replaying.
+  void record_timeline(int64_t step) {
+    if (step == kTimelineFirst) end_timeline_ = session::start_gpu_timeline();
+    if (step != kTimelineFirst + kTimelineSteps) return;
+    const std::string summary = end_timeline_(config_.timeline_path);
+    if (!is_quiet_) fmt::print(out_, "{}", summary);
+  }
+
+  // There, steps that are measured part by part are not replayed as one: only the first are.
+  bool is_on_gpu() const { return config_.options.backend == "cuda"; }
 
   void record(int64_t step, const session::Results& results, double tokens_per_s, int64_t ns) {
     for (size_t i = 0; i < results.names.size(); ++i) {
@@ -240,7 +262,7 @@ class Trainer {
     }
     if (!result_.build.is_compiled) return;
     result_.run = make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
-                                  runtime::measure_copy_bandwidth());
+                                  executable_->copy_bandwidth());
     if (!is_quiet_) print(out_, result_.run);
     if (group() == nullptr) return;
     result_.exchange = make_exchange_report(executable_->build()->compilation.program,
@@ -264,6 +286,7 @@ class Trainer {
   TensorBoardWriter tensorboard_;
   Compiled step_, loss_, logits_;
   session::Executable* executable_ = nullptr;
+  std::function<std::string(const std::string&)> end_timeline_;
   TrainResult result_;
   std::vector<int64_t> step_ns_;
 };

@@ -23,6 +23,7 @@ struct TrainConfig {
   int64_t eval_every = 200, num_eval_batches = 8;
   int64_t sample_bytes = 200;
   std::string tensorboard_folder;
+  std::string timeline_path;  // of the GPU, a few steps; empty: none
   session::CompileOptions options;
   // Axis "data": the ranks, each of which trains on its part of every batch. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;

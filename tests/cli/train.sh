@@ -35,6 +35,9 @@ expect 2 "event category 'grap': use one of graph, compile, run" "$monograph" tr
 expect 2 "f64.*f32.*bf16" "$monograph" compile gpt-nano --precision f64
 expect 2 "no pass is called 'fuze': use one of" "$monograph" compile gpt-nano --disable-pass fuze
 expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass isolate
+expect 2 "^error: --device cuda: .*or use --device cpu$" env CUDA_VISIBLE_DEVICES= "$monograph" train gpt-nano --data "$text" --device cuda
+expect 2 "mode='max-autotune' is of backend cuda" "$monograph" compile gpt-nano --mode max-autotune
+expect 2 "--timeline takes --device cuda" "$monograph" train gpt-nano --data "$text" --timeline "$work/t"
 expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +([0-9]+) kernels .* \1 from cache" "$monograph" compile gpt-nano "${small[@]}"

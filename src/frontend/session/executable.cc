@@ -4,7 +4,6 @@
 #include "frontend/session/state_storage.h"
 
 namespace monograph::session {
-namespace {
 
 compiler::PassOptions pass_options(const CompileOptions& options) {
   std::vector<std::string> disabled = options.disabled_passes;
@@ -17,6 +16,8 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .link = options.link,
           .device = ir::DeviceSpec::named(options.target)};
 }
+
+namespace {
 
 class Interpreted : public Executable {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "compiler/compile.h"
 #include "frontend/session/options.h"
 #include "ir/graph.h"
+#include "runtime/cpu/copy_bandwidth.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/interpreter.h"
 
@@ -29,11 +31,24 @@ class Executable {
   virtual ~Executable() = default;
   // One step: the outputs in the graph's order.
   virtual std::vector<ir::Literal> run(const runtime::InputMap& inputs) = 0;
+  // Gives the step to the device and returns while it runs there, where that can be; what is
+  // returned waits for the outputs, and must be called before kMaxStarted more steps are started.
+  using Outputs = std::function<std::vector<ir::Literal>()>;
+  static constexpr int kMaxStarted = 3;
+  virtual Outputs start(const runtime::InputMap& inputs) {
+    return [outputs = run(inputs)] { return outputs; };
+  }
   virtual const Build* build() const { return nullptr; }
   // From now on, run() adds up the time of each step of the Program.
   virtual void measure_steps(bool) {}
   virtual std::vector<runtime::StepTime> step_times() const { return {}; }
+  // Of the memory that the steps run in, measured: bytes read plus bytes written a second.
+  virtual double copy_bandwidth() const { return runtime::measure_copy_bandwidth(); }
+  // Of the GPU's memory, by whatever program; 0 on the host.
+  virtual int64_t gpu_bytes_in_use() const { return 0; }
 };
+
+compiler::PassOptions pass_options(const CompileOptions& options);
 
 using Mesh = std::shared_ptr<const runtime::MeshContext>;
 

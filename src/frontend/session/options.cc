@@ -35,6 +35,31 @@ int64_t parse_count(std::string_view name, std::string_view value, int64_t least
   return count;
 }
 
+// Each option alone; any two may be set one after the other.
+void check_values(const CompileOptions& options) {
+  check_value("backend", options.backend, {"cpu", "cuda", "interpret", "null"});
+  check_value("target", options.target, {"cpu", "h200"});
+  check_value("mode", options.mode, {"default", "reduce-overhead", "max-autotune"});
+  check_value("precision", options.precision, {"f32", "bf16"});
+  check_value("verify", options.verify, {"off", "warn", "fatal"});
+  if (options.recompile_limit < 1) {
+    throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
+                     options.recompile_limit);
+  }
+  if (options.comm_optimization_level < 0 || options.comm_optimization_level > 2) {
+    throw_user_error("option comm_optimization_level={}: use 0, 1 or 2",
+                     options.comm_optimization_level);
+  }
+  if (!(options.link.latency_s >= 0 && options.link.bytes_per_s > 0)) {
+    throw_user_error("option link: latency {} s, {} bytes/s: use 0 or more, and above 0",
+                     options.link.latency_s, options.link.bytes_per_s);
+  }
+  if (options.stop_after < -1) {
+    throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
+                     options.stop_after);
+  }
+}
+
 }  // namespace
 
 void set_option(CompileOptions& options, std::string_view name, std::string_view value) {
@@ -64,35 +89,19 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   } else {
     throw_user_error("unknown option '{}': use one of {}", name, fmt::join(kNames, ", "));
   }
-  check_options(options);
+  check_values(options);
 }
 
 void check_options(const CompileOptions& options) {
-  check_value("backend", options.backend, {"cpu", "interpret", "null"});
-  check_value("target", options.target, {"cpu", "h200"});
+  check_values(options);
   if (options.target != "cpu" && options.backend != "null") {
     throw_user_error(
         "option target='{}' with backend {}, which compiles for what it runs on: use backend null",
         options.target, options.backend);
   }
-  check_value("mode", options.mode, {"default"});
-  check_value("precision", options.precision, {"f32", "bf16"});
-  check_value("verify", options.verify, {"off", "warn", "fatal"});
-  if (options.recompile_limit < 1) {
-    throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
-                     options.recompile_limit);
-  }
-  if (options.comm_optimization_level < 0 || options.comm_optimization_level > 2) {
-    throw_user_error("option comm_optimization_level={}: use 0, 1 or 2",
-                     options.comm_optimization_level);
-  }
-  if (!(options.link.latency_s >= 0 && options.link.bytes_per_s > 0)) {
-    throw_user_error("option link: latency {} s, {} bytes/s: use 0 or more, and above 0",
-                     options.link.latency_s, options.link.bytes_per_s);
-  }
-  if (options.stop_after < -1) {
-    throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
-                     options.stop_after);
+  if (options.mode != "default" && options.backend != "cuda") {
+    throw_user_error("option mode='{}' is of backend cuda: use mode default with backend {}",
+                     options.mode, options.backend);
   }
 }
 

@@ -11,8 +11,12 @@ namespace monograph::session {
 
 // How a function is compiled.
 struct CompileOptions {
-  std::string backend = "cpu";  // cpu, interpret (op by op, the oracle), null (never runs)
-  std::string target = "cpu";   // what backend null compiles for: cpu, h200
+  // cpu, cuda (this machine's GPU), interpret (op by op, the oracle), null (never runs)
+  std::string backend = "cpu";
+  std::string target = "cpu";  // what backend null compiles for: cpu, h200
+  // Of backend cuda. default: the step is replayed as one CUDA graph where that can be; with
+  // reduce-overhead a condition that does not hold is a warning that names it; max-autotune: so
+  // too, and the algorithms of library calls are chosen by timing them.
   std::string mode = "default";
   std::string precision = "f32";  // what products compute in: f32, bf16
   bool fullgraph = false;         // a graph break is an error

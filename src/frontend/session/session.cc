@@ -8,6 +8,7 @@
 #include "analysis/validate_ops.h"
 #include "base/error.h"
 #include "frontend/session/build_events.h"
+#include "frontend/session/cuda_backend.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/state_store.h"
 #include "frontend/session/statement.h"
@@ -265,6 +266,10 @@ std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
     storage = &data_->states->cpu();
     return make_cpu(graph, data_->states->cpu(), options, data_->mesh);
   }
+  if (options.backend == "cuda") {
+    storage = &data_->states->cuda();
+    return make_cuda(graph, *storage, options);
+  }
   if (options.backend == "null") return make_null(graph, options);
   return make_interpreted(graph, data_->states->host(), data_->mesh);
 }
@@ -292,21 +297,34 @@ Compiled::Variant& Compiled::variant(const std::vector<ir::TensorType>& inputs) 
 }
 
 Results Compiled::operator()(const std::vector<ir::Literal>& inputs) {
+  return start(inputs)();
+}
+
+std::function<Results()> Compiled::start(const std::vector<ir::Literal>& inputs) {
   runtime::InputMap named;
   for (size_t i = 0; i < inputs.size(); ++i) named[input_name(data_->options, i)] = inputs[i];
   Call call{types_of(inputs), &named};
   while (true) {
     Variant* chosen = find(call);
     if (chosen == nullptr) {
-      if (num_signatures() >= data_->options.recompile_limit) return run_eagerly(call);
+      if (num_signatures() >= data_->options.recompile_limit) {
+        return [results = run_eagerly(call)] { return results; };
+      }
       chosen = &build(call);
     }
     data_->last = chosen;
     data_->states->bring(chosen->states, *chosen->storage);
+    if (chosen->parts.size() == 1) {
+      Executable::Outputs outputs = chosen->parts[0].executable->start(named);
+      data_->states->changed(chosen->updated, *chosen->storage);
+      return [names = names_of(*chosen->graph), outputs = std::move(outputs)] {
+        return Results{names, outputs()};
+      };
+    }
     std::optional<std::vector<ir::Literal>> values = chosen->run(named, call.journal);
     if (!values) continue;  // another path: its number is in the journal now
     data_->states->changed(chosen->updated, *chosen->storage);
-    return {names_of(*chosen->graph), std::move(*values)};
+    return [results = Results{names_of(*chosen->graph), std::move(*values)}] { return results; };
   }
 }
 

@@ -57,6 +57,9 @@ class Compiled {
   requires(std::same_as<Literals, ir::Literal>&&...) Results operator()(const Literals&... inputs) {
     return (*this)(std::vector<ir::Literal>{inputs...});
   }
+  // The same, where the device works beside the host: returns while the step runs. What is returned
+  // waits for the results; call it before three more steps are started.
+  std::function<Results()> start(const std::vector<ir::Literal>& inputs);
   // Traces and compiles for inputs of these types, if that is not done yet; runs nothing.
   const ir::Graph& graph(const std::vector<ir::TensorType>& inputs);
   // The same function as it runs: how it was built, times of its parts.

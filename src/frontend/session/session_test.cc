@@ -221,7 +221,7 @@ TEST(OptionsTest, UnknownOnesNameTheValidOnes) {
   EXPECT_THAT(message_of([&] { set_option(options, "fullgraph", "yes"); }),
               HasSubstr("option fullgraph='yes': use one of true, false"));
   EXPECT_THAT(message_of([&] { set_option(options, "backend", "cuda9"); }),
-              HasSubstr("option backend='cuda9': use one of cpu, interpret, null"));
+              HasSubstr("option backend='cuda9': use one of cpu, cuda, interpret, null"));
   EXPECT_THAT(message_of([] { Session({.options = {.mode = "fast"}}); }),
               HasSubstr("option mode='fast'"));
 }

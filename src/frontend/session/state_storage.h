@@ -17,6 +17,8 @@ class StateStorage {
  public:
   virtual ~StateStorage() = default;
   virtual void write(const std::string& name, const ir::Literal& value) = 0;
+  // Writes zeros of this type, if that is cheaper here than to be given them; otherwise false.
+  virtual bool write_zeros(const std::string&, const ir::TensorType&) { return false; }
   virtual ir::Literal read(const std::string& name) const = 0;
 };
 

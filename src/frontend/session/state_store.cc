@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "frontend/session/cuda_backend.h"
 #include "frontend/trace/trace.h"
 
 namespace monograph::session {
@@ -55,12 +56,20 @@ std::vector<std::string> StateStore::names() const {
   return names;
 }
 
+StateStorage& StateStore::cuda() {
+  if (!cuda_) cuda_ = make_cuda_states();
+  return *cuda_;
+}
+
 void StateStore::bring(const std::vector<std::string>& states, StateStorage& storage) {
   for (const std::string& name : states) {
     Slot& known = slots_.at(name);
     std::vector<StateStorage*>& current = known.current;
     if (std::find(current.begin(), current.end(), &storage) != current.end()) continue;
-    storage.write(name, value(name, known));
+    const bool is_zero = current.empty() && name != trace::kSeedName && known.initial->is_zero();
+    if (!is_zero || !storage.write_zeros(name, known.type)) {
+      storage.write(name, value(name, known));
+    }
     current.push_back(&storage);
   }
 }

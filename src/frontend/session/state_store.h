@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class StateStore {
 
   HostStates& host() { return host_; }
   CpuStates& cpu() { return cpu_; }
+  // Made when first asked for; UserError where no GPU can be used.
+  StateStorage& cuda();
 
   // Before a run on `storage`: brings the newest values of these states there.
   void bring(const std::vector<std::string>& states, StateStorage& storage);
@@ -45,6 +48,7 @@ class StateStore {
   int64_t seed_;
   HostStates host_;
   CpuStates cpu_;
+  std::unique_ptr<StateStorage> cuda_;
   std::map<std::string, Slot> slots_;
 };
 

@@ -22,6 +22,7 @@ struct Initializer {
   }
   static Initializer uniform(double low, double high) { return {Kind::kUniform, low, high}; }
 
+  bool is_zero() const { return kind == Kind::kConstant && a == 0; }
   ir::Literal make(const ir::TensorType& type, std::string_view name, int64_t seed) const;
 };
 

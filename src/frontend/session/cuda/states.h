@@ -1,0 +1,35 @@
+#pragma once
+
+#include "device/cuda/stream.h"
+#include "frontend/session/state_storage.h"
+
+namespace monograph::session {
+
+// The segments of weights, moments and buffers on the GPU, laid out by the compiler.
+class CudaStates : public StateStorage {
+ public:
+  explicit CudaStates(device::cuda::ContextPtr context);
+
+  const device::cuda::ContextPtr& context() const { return context_; }
+  // As in CpuStates.
+  passes::StateLayout& layout() { return layout_; }
+  void fit_layout();
+  const runtime::SegmentBases& bases() const { return bases_; }
+  int64_t num_moves() const { return num_moves_; }
+
+  void write(const std::string& name, const ir::Literal& value) override;
+  bool write_zeros(const std::string& name, const ir::TensorType& type) override;
+  ir::Literal read(const std::string& name) const override;
+
+ private:
+  CUdeviceptr address(const passes::StateLayout::Entry& entry) const;
+
+  device::cuda::ContextPtr context_;
+  device::cuda::Stream copies_;
+  passes::StateLayout layout_;
+  std::array<device::cuda::DeviceMemory, ir::kNumSegments> memory_;
+  runtime::SegmentBases bases_ = {};
+  int64_t num_moves_ = 0;
+};
+
+}  // namespace monograph::session
