@@ -1,4 +1,4 @@
-"""Writes tests/golden/{gpt_nano,gpt_tiny,mlp}.json: training runs in PyTorch that ours must repeat.
+"""Writes tests/golden/{gpt_nano,gpt_tiny,llama_tiny,mlp}.json: training runs in PyTorch that ours must repeat.
 
 Run with a Python that has torch and numpy: python bench/golden/make_golden.py. The tests read
 the JSON files only. Weights and batches come from deterministic.py, so a C++ test makes the same.
@@ -38,6 +38,21 @@ def gpt(**sizes):
 RUNS = {
     "gpt_nano": gpt(n_layer=4, n_head=4, n_embd=128, block_size=64, batch_size=8, num_steps=200),
     "gpt_tiny": gpt(n_layer=2, n_head=2, n_embd=32, block_size=16, batch_size=2, num_steps=10),
+    "llama_tiny": {
+        "model": "llama",
+        "vocab_size": 256,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_kv_head": 2,
+        "n_embd": 32,
+        "n_hidden": 88,
+        "block_size": 24,
+        "batch_size": 4,
+        "rope_theta": 10000.0,
+        "rms_norm_eps": 1e-5,
+        "is_tied": False,
+        "num_steps": 50,
+    },
     "mlp": {
         "model": "mlp",
         "vocab_size": 256,
@@ -60,11 +75,11 @@ def learning_rate(step):
 
 
 def batch(text, config, step):
-    """x [B, T] and y: for gpt2 [B, T], shifted by one byte; for mlp [B], the byte that follows."""
+    """x [B, T] and y: for mlp [B], the byte that follows; else [B, T], shifted by one byte."""
     window = config["block_size"]
     starts = deterministic.offsets(step, config["batch_size"], len(text), window)
     rows = torch.from_numpy(np.stack([text[s : s + window + 1] for s in starts]).astype(np.int64))
-    return rows[:, :-1], (rows[:, 1:] if config["model"] == "gpt2" else rows[:, -1])
+    return rows[:, :-1], (rows[:, -1] if config["model"] == "mlp" else rows[:, 1:])
 
 
 def norms(tensors):
@@ -73,9 +88,9 @@ def norms(tensors):
 
 def train(config, text, dtype):
     """Runs the whole training; returns what the golden file records, as Python floats."""
-    is_gpt = config["model"] == "gpt2"
-    shapes = list((models.gpt_parameters if is_gpt else models.mlp_parameters)(config))
-    logits_of = models.gpt_logits if is_gpt else models.mlp_logits
+    is_mlp = config["model"] == "mlp"
+    parameters_of, logits_of = models.FAMILIES[config["model"]]
+    shapes = list(parameters_of(config))
     parameters = {
         name: torch.from_numpy(deterministic.parameter(name, shape, k)).to(dtype).requires_grad_()
         for k, (name, shape) in enumerate(shapes)
@@ -98,8 +113,8 @@ def train(config, text, dtype):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if step == 0:
-            # gpt2: row 0, positions 0 and 1. mlp: rows 0 and 1.
-            out["logits"] = (logits[0, :2] if is_gpt else logits[:2]).tolist()
+            # mlp: rows 0 and 1. Others: row 0, positions 0 and 1.
+            out["logits"] = (logits[:2] if is_mlp else logits[0, :2]).tolist()
             out["parameter_gradient_norms"] = norms({n: p.grad for n, p in parameters.items()})
         norm = torch.nn.utils.clip_grad_norm_(
             parameters.values(), OPTIMIZER["clip_grad_norm"], foreach=False

@@ -4,18 +4,24 @@
 
 namespace monograph::cli {
 
-void add_model_options(Arguments& arguments, train::ModelConfig& model) {
-  arguments.positional("MODEL", &model.name,
-                       fmt::format("a preset: {}", fmt::join(train::model_names(), ", ")));
+void add_model_options(Arguments& arguments, train::ModelConfig& model, bool takes_images) {
+  const auto names = takes_images ? train::model_names() : train::language_model_names();
+  arguments.positional("MODEL", &model.name, fmt::format("a preset: {}", fmt::join(names, ", ")));
   const auto size = [&](const char* name, int64_t* target, const char* doc) {
     arguments.option(name, target, fmt::format("{}; -1: the preset's", doc));
   };
+  size("vocab", &model.vocab, "distinct tokens; a text has 256, its bytes");
   size("layers", &model.num_layers, "transformer blocks, or hidden layers");
   size("heads", &model.num_heads, "attention heads");
+  size("kv-heads", &model.num_kv_heads, "heads of keys and values (llama)");
   size("embd", &model.embedding, "width of the embedding");
-  size("hidden", &model.hidden, "width of hidden layers (mlp)");
-  size("block", &model.block, "bytes of context");
+  size("hidden", &model.hidden, "width of hidden layers (mlp, llama)");
+  size("block", &model.block, "tokens of context");
   size("batch", &model.batch, "rows in a step");
+  if (takes_images) {
+    size("image", &model.image, "pixels a side of images (resnet)");
+    size("classes", &model.classes, "kinds of images (resnet)");
+  }
   arguments.option("dropout", &model.dropout, "share of activations dropped; -1: the preset's");
 }
 

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "base/error.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
@@ -34,6 +36,18 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
   }
 }
 
+// Appends an update: SGD with momentum for images, AdamW with clipping for tokens.
+std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model) {
+  const auto parameters = model.module().parameters();
+  const auto rate = optim::Schedule::constant(1e-3);
+  if (model.is_image_model()) {
+    optim::SGD sgd(parameters, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 1e-4});
+    return [sgd](const trace::Gradients& gradients) mutable { sgd.step(gradients); };
+  }
+  optim::AdamW adamw(parameters, {.learning_rate = rate, .max_norm = 1.0});
+  return [adamw](const trace::Gradients& gradients) mutable { adamw.step(gradients); };
+}
+
 }  // namespace
 
 int run_compile(std::span<const std::string> args) {
@@ -43,7 +57,7 @@ int run_compile(std::span<const std::string> args) {
   bool json = false;
   Arguments arguments("monograph compile",
                       "compiles a model's training step and says what came out");
-  add_model_options(arguments, config);
+  add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
   arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
   arguments.option("print", &what.graph, "print the graph after all passes");
@@ -54,12 +68,11 @@ int run_compile(std::span<const std::string> args) {
   if (!arguments.parse(args)) return 0;
 
   const auto model = train::make_model(config);
-  optim::AdamW optimizer(model->module().parameters(),
-                         {.learning_rate = optim::Schedule::constant(1e-3), .max_norm = 1.0});
+  const auto update = optimizer_of(*model);
   session::Session session({.options = options});
   auto step = session.compile([&](const trace::Tensor& tokens, const trace::Tensor& targets) {
     const trace::Tensor loss = model->loss(tokens, targets);
-    optimizer.step(loss.backward());
+    update(loss.backward());
     return loss;
   });
   const ir::Graph& traced = step.graph(model->input_types());

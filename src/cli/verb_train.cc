@@ -28,9 +28,11 @@ int run_train(std::span<const std::string> args) {
   const char* const levels_given = std::getenv("MONOGRAPH_LOGS");
   std::string events_path, event_levels = levels_given == nullptr ? "info" : levels_given;
   bool json = false;
-  Arguments arguments("monograph train", "trains a language model on the bytes of a text");
-  add_model_options(arguments, config.model);
-  arguments.option("data", &config.data_path, "a file of plain text");
+  Arguments arguments("monograph train",
+                      "trains a language model on the bytes of a text, or a file of tokens");
+  add_model_options(arguments, config.model, /*takes_images=*/false);
+  arguments.option("data", &config.data_path,
+                   "plain text; or tokens of 16 bits (.bin of nanoGPT or llm.c)");
   arguments.option("steps", &config.num_steps, "training steps");
   arguments.option("lr", &config.learning_rate, "peak learning rate");
   arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
@@ -41,7 +43,10 @@ int run_train(std::span<const std::string> args) {
   arguments.option("eval-every", &config.eval_every,
                    "steps between validations; 0: at the end only");
   arguments.option("eval-batches", &config.num_eval_batches, "batches of a validation");
-  arguments.option("sample", &config.sample_bytes, "bytes to generate at the end");
+  arguments.option("sample", &config.sample_length, "tokens to generate at the end");
+  arguments.option("init-from", &config.init_from,
+                   "begin with the weights of this safetensors file (Hugging Face's names)");
+  arguments.option("save", &config.save_path, "write the weights to this safetensors file");
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");

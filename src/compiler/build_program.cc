@@ -7,6 +7,7 @@
 #include "codegen/lower.h"
 #include "compiler/assign_memory.h"
 #include "ops/collective/collective.h"
+#include "ops/conv/pooling.h"
 #include "ops/registry.h"
 
 namespace monograph::compiler {
@@ -39,6 +40,20 @@ bool rows_merge(const ir::Shape& shape, const std::vector<int64_t>& strides) {
   return true;
 }
 
+// Of ops::ConvSizes or ops::PoolSizes.
+template <typename Sizes>
+ir::ImageSizes image_sizes(const Sizes& s) {
+  return {s.batch,
+          s.height,
+          s.width,
+          s.channels,
+          s.out_height,
+          s.out_width,
+          {s.window.kernel_height, s.window.kernel_width},
+          {s.window.stride_height, s.window.stride_width},
+          {s.window.padding_height, s.window.padding_width}};
+}
+
 class ProgramBuilder {
  public:
   ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device)
@@ -60,6 +75,10 @@ class ProgramBuilder {
         add_collective(*node);
       } else if (ops::has_trait(*node, ops::kDone)) {
         add_wait(*node);
+      } else if (node->op().starts_with("conv2d")) {
+        add_conv(*node);
+      } else if (node->op().starts_with("max_pool2d")) {
+        add_max_pool(*node);
       } else {
         check(node->is_placeholder() || ops::has_trait(*node, ops::kViewLike) ||
                   ops::has_trait(*node, ops::kGather),
@@ -202,11 +221,7 @@ class ProgramBuilder {
       gemm.bias = address_of(node.operand(0));
       gemm.bias_dtype = node.operand(0).dtype();
     }
-    const ops::Cost cost = ops::cost_of(node);
-    ir::Step& step = add_step(node, std::move(gemm));
-    step.flops = cost.flops;
-    step.bytes_moved = step.bytes_least = static_cast<int64_t>(cost.bytes);
-    step.name += node.op();
+    add_call(node, std::move(gemm));
   }
 
   void add_sort(const Node& node) {
@@ -216,9 +231,7 @@ class ProgramBuilder {
     ir::SortIdsStep sort{
         ids.dtype(),     ids.type().num_elements(), node.attribute<int64_t>("num_ids"),
         address_of(ids), address_of(order),         address_of(offsets)};
-    ir::Step& step = add_step(node, sort);
-    step.bytes_moved = step.bytes_least = static_cast<int64_t>(ops::cost_of(node).bytes);
-    step.name += node.op();
+    add_call(node, sort);
   }
 
   ir::AttentionStep::Tensor attention_tensor(Value value) {
@@ -251,7 +264,45 @@ class ProgramBuilder {
       buffers_.push_back({Segment::kScratch, work.workspace_bytes()});
       work.workspace = address(static_cast<int>(buffers_.size()) - 1, 0, ir::DType::kF32);
     }
-    ir::Step& step = add_step(node, work);
+    add_call(node, work);
+  }
+
+  void add_conv(const Node& node) {
+    const ops::ConvSizes s = ops::conv_sizes(node);
+    const Address result = address_of({const_cast<Node*>(&node), 0});
+    const Address first = address_of(node.operand(0)), second = address_of(node.operand(1));
+    ir::ConvStep work;
+    work.dtype = node.types()[0].dtype;
+    work.sizes = image_sizes(s);
+    work.out_channels = s.out_channels;
+    if (node.is("conv2d")) {
+      work.x = first, work.weight = second, work.y = result;
+    } else if (node.is("conv2d_backward_data")) {
+      work.direction = ir::ConvStep::Direction::kBackwardData;
+      work.y = first, work.weight = second, work.x = result;
+    } else {
+      work.direction = ir::ConvStep::Direction::kBackwardWeight;
+      work.x = first, work.y = second, work.weight = result;
+    }
+    add_call(node, work);
+  }
+
+  void add_max_pool(const Node& node) {
+    ir::MaxPoolStep work;
+    work.is_backward = node.is("max_pool2d_backward");
+    const Value x = node.operand(work.is_backward ? 1 : 0);
+    const Value result{const_cast<Node*>(&node), 0};
+    const ops::PoolSizes s = ops::pool_sizes(node, x.shape());
+    work.dtype = x.dtype();
+    work.sizes = image_sizes(s);
+    work.x = address_of(x);
+    work.y = address_of(work.is_backward ? node.operand(0) : result);
+    if (work.is_backward) work.grad_x = address_of(result);
+    add_call(node, work);
+  }
+
+  void add_call(const Node& node, decltype(ir::Step::work) work) {
+    ir::Step& step = add_step(node, std::move(work));
     const ops::Cost cost = ops::cost_of(node);
     step.flops = cost.flops;
     step.bytes_moved = step.bytes_least = static_cast<int64_t>(cost.bytes);

@@ -23,7 +23,7 @@ TrainConfig tiny() {
   config.num_steps = 20;
   config.eval_every = 10;
   config.num_eval_batches = 2;
-  config.sample_bytes = 4;
+  config.sample_length = 4;
   config.is_quiet = true;
   return config;
 }

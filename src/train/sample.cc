@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kStream = 0x73616d70;  // "samp"
 constexpr double kTemperature = 0.8;
 
-char draw(const ir::Literal& logits, double u) {
+int64_t draw(const ir::Literal& logits, double u) {
   double largest = logits.get(0), total = 0;
   for (int64_t i = 1; i < logits.num_elements(); ++i) largest = std::max(largest, logits.get(i));
   const auto weight = [&](int64_t i) { return std::exp((logits.get(i) - largest) / kTemperature); };
@@ -19,27 +19,31 @@ char draw(const ir::Literal& logits, double u) {
   double left = u * total;
   for (int64_t i = 0; i < logits.num_elements(); ++i) {
     left -= weight(i);
-    if (left < 0) return static_cast<char>(i);
+    if (left < 0) return i;
   }
-  return static_cast<char>(logits.num_elements() - 1);
+  return logits.num_elements() - 1;
 }
 
 }  // namespace
 
-std::string sample_text(const std::function<ir::Literal(const ir::Literal&)>& next_logits,
-                        std::string_view prompt, int64_t count, int64_t seed,
-                        const std::function<bool()>& is_over) {
-  std::string text(prompt);
-  const auto block = static_cast<int64_t>(prompt.size());
+std::vector<int64_t> sample_tokens(
+    const std::function<ir::Literal(const ir::Literal&)>& next_logits,
+    const std::vector<int64_t>& prompt, int64_t count, int64_t seed,
+    const std::function<bool()>& is_over) {
+  std::vector<int64_t> tokens = prompt;
+  const auto block = std::ssize(prompt);
   for (int64_t i = 0; i < count && !is_over(); ++i) {
-    std::vector<int64_t> window;
-    for (int64_t at = 0; at < block; ++at) {
-      window.push_back(static_cast<uint8_t>(text[text.size() - block + at]));
-    }
-    const ir::Literal logits = next_logits(ir::Literal::from_i64({1, block}, std::move(window)));
-    text += draw(logits, philox_uniform(seed, i, kStream, 0));
+    const std::vector<int64_t> window(tokens.end() - block, tokens.end());
+    const ir::Literal logits = next_logits(ir::Literal::from_i64({1, block}, window));
+    tokens.push_back(draw(logits, philox_uniform(seed, i, kStream, 0)));
   }
-  return text.substr(prompt.size());
+  return {tokens.begin() + block, tokens.end()};
+}
+
+std::string bytes_of_tokens(std::span<const int64_t> tokens) {
+  std::string text;
+  for (const int64_t token : tokens) text += token < 256 ? static_cast<char>(token) : '?';
+  return text;
 }
 
 std::string printable(std::string text) {

@@ -63,7 +63,7 @@ TEST(TextData, ValidationCoversTheLastPartAndNothingElse) {
   std::string text(900, 'a');
   text += std::string(50, 'b') + std::string(50, 'c');
   const TextData data(write_file("parts", text), 8);
-  EXPECT_EQ(data.num_training_bytes(), 900);
+  EXPECT_EQ(data.num_training(), 900);
   EXPECT_EQ(data.validation_batch(0, 2, 3).tokens.get_i64(0), 'b');
   const Batch last = data.validation_batch(1, 2, 3);
   EXPECT_EQ(last.targets.get_i64(23), 'c');

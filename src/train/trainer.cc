@@ -1,7 +1,10 @@
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/session/cuda_backend.h"
@@ -29,8 +32,8 @@ void check_config(const TrainConfig& config) {
   if (config.num_eval_batches < 1) {
     throw_user_error("--eval-batches {}: use 1 or more", config.num_eval_batches);
   }
-  if (config.sample_bytes < 0 || config.eval_every < 0) {
-    throw_user_error("--sample {} --eval-every {}: use 0 (never) or more", config.sample_bytes,
+  if (config.sample_length < 0 || config.eval_every < 0) {
+    throw_user_error("--sample {} --eval-every {}: use 0 (never) or more", config.sample_length,
                      config.eval_every);
   }
   constexpr int64_t kLeastSteps = kTimelineFirst + kTimelineSteps + 1;
@@ -38,7 +41,11 @@ void check_config(const TrainConfig& config) {
       (config.options.backend != "cuda" || config.num_steps < kLeastSteps)) {
     throw_user_error("--timeline takes --device cuda and --steps {} or more", kLeastSteps);
   }
-  if (config.data_path.empty()) throw_user_error("no data: give --data FILE, a file of plain text");
+  // Better now than after the last step: makes the file beside it and removes it.
+  const bool saves = config.mesh == nullptr || config.mesh->rank == 0;
+  if (saves && !config.save_path.empty()) AtomicFile("--save", config.save_path);
+  if (config.data_path.empty())
+    throw_user_error("no data: give --data FILE, a text or a token file");
 }
 
 int64_t num_ranks(const TrainConfig& config) {
@@ -47,14 +54,14 @@ int64_t num_ranks(const TrainConfig& config) {
 
 // The model as one rank has it: with its part of the batch.
 ModelConfig part_of_rank(const TrainConfig& config) {
-  ModelConfig model = make_model(config.model)->config();
-  const int64_t ranks = num_ranks(config);
-  if (model.batch % ranks != 0) {
+  ModelConfig model = config.model;
+  const int64_t batch = make_language_model(config.model)->config().batch,
+                ranks = num_ranks(config);
+  if (batch % ranks != 0) {
     throw_user_error("--batch {} on {} ranks: each trains on an equal part, use a multiple of {}",
-                     model.batch, ranks, ranks);
+                     batch, ranks, ranks);
   }
-  model = config.model;
-  model.batch = make_model(config.model)->config().batch / ranks;
+  model.batch = batch / ranks;
   return model;
 }
 
@@ -69,8 +76,8 @@ class Trainer {
         is_first_(config.mesh == nullptr || config.mesh->rank == 0),
         is_quiet_(config.is_quiet || !is_first_),
         mesh_({{"data", num_ranks(config)}}),
-        model_(make_model(part_of_rank(config))),
-        data_(config.data_path, model_->config().block),
+        model_(make_language_model(part_of_rank(config))),
+        data_(open_dataset(config.data_path, model_->config().block, model_->config().vocab)),
         optimizer_(model_->module().parameters(), optimizer_config()),
         session_({.seed = config.seed,
                   .options = config.options,
@@ -89,9 +96,11 @@ class Trainer {
                                  options("next_logits", {"tokens"}))) {}
 
   TrainResult run() {
+    load();
     compile();
     loop();
     finish();
+    save();
     return std::move(result_);
   }
 
@@ -129,7 +138,7 @@ class Trainer {
     return mesh_.num_ranks() == 1 ? loss : trace::all_mean(loss, mesh_, "data");
   }
 
-  TextData::Rows rows() const {
+  Rows rows() const {
     const int64_t count = model_->config().batch;
     const int64_t rank = config_.mesh == nullptr ? 0 : config_.mesh->rank;
     return {rank * count, count, mesh_.num_ranks() * count};
@@ -150,9 +159,9 @@ class Trainer {
 
   void compile() {
     if (!is_quiet_) {
-      fmt::print(out_, "{:<9} {} on {} bytes ({} for validation), {} parameters\n", "model",
-                 model_->config().name, grouped(data_.num_training_bytes()),
-                 grouped(data_.num_validation_bytes()), grouped(model_->module().num_parameters()));
+      fmt::print(out_, "{:<9} {} on {} {}s ({} for validation), {} parameters\n", "model",
+                 model_->config().name, grouped(data_->num_training()), data_->unit(),
+                 grouped(data_->num_validation()), grouped(model_->module().num_parameters()));
     }
     executable_ = &step_.executable(model_->input_types());
     const session::Build* build = executable_->build();
@@ -166,13 +175,28 @@ class Trainer {
     if (group() != nullptr) link_ = runtime::measure_link(*group());
   }
 
+  void load() {
+    if (config_.init_from.empty()) return;
+    const auto set = [&](const std::string& name, const ir::Literal& value) {
+      session_.set_state(name, value);
+    };
+    import::load_weights(config_.init_from, model_->weight_names(), set);
+  }
+
+  void save() {
+    if (config_.save_path.empty() || !is_first_) return;
+    const auto get = [&](const std::string& name) { return session_.state(name); };
+    import::save_weights(config_.save_path, model_->weight_names(), get);
+    if (!is_quiet_) fmt::print(out_, "weights saved to {}\n", config_.save_path);
+  }
+
   void loop() {
     Progress progress(out_, config_.num_steps, is_quiet_);
     const auto targets = model_->input_types()[1].num_elements() * mesh_.num_ranks();
     for (int64_t step = 0; step < config_.num_steps; ++step) {
       is_over_ = should_stop();
       if (is_over_) break;
-      const Batch batch = model_->fit(data_.training_batch(config_.seed, step, rows()));
+      const Batch batch = model_->fit(data_->training_batch(config_.seed, step, rows()));
       const bool is_measured_alone = is_on_gpu() && step >= 1 && step <= kMeasuredOnGpu;
       if (is_on_gpu()) executable_->measure_steps(is_measured_alone);
       if (!config_.timeline_path.empty()) record_timeline(step);
@@ -226,7 +250,7 @@ class Trainer {
     model_->module().eval();
     double total = 0;
     for (int64_t i = 0; i < config_.num_eval_batches; ++i) {
-      const Batch batch = model_->fit(data_.validation_batch(i, config_.num_eval_batches, rows()));
+      const Batch batch = model_->fit(data_->validation_batch(i, config_.num_eval_batches, rows()));
       total += loss_(batch.tokens, batch.targets).loss();
     }
     model_->module().train();
@@ -235,28 +259,30 @@ class Trainer {
     events_.write(EventLevel::kInfo, EventCategory::kRun, "validation",
                   {{"step", result_.num_steps}, {"loss", result_.validation_loss}});
     if (is_quiet_) return;
-    fmt::print(out_, "validation loss {:.4f} nats a byte after {} steps\n", result_.validation_loss,
-               grouped(result_.num_steps));
+    fmt::print(out_, "validation loss {:.4f} nats a {} after {} steps\n", result_.validation_loss,
+               data_->unit(), grouped(result_.num_steps));
   }
 
   std::string generate() {
     model_->module().eval();
-    const std::string text =
-        sample_text([this](const ir::Literal& window) { return logits_(window).values[0]; },
-                    data_.training_text().substr(0, model_->config().block), config_.sample_bytes,
-                    config_.seed, [this] { return interrupted_.load(); });
+    const std::vector<int64_t> tokens =
+        sample_tokens([this](const ir::Literal& window) { return logits_(window).values[0]; },
+                      data_->tokens(0, model_->config().block), config_.sample_length, config_.seed,
+                      [this] { return interrupted_.load(); });
     model_->module().train();
-    return text;
+    // Tokens have no spelling here: their ids stand for them.
+    if (data_->unit() != "byte") return fmt::format("{}", fmt::join(tokens, " "));
+    return bytes_of_tokens(tokens);
   }
 
   void finish() {
-    result_.unigram_entropy = data_.unigram_entropy();
+    result_.unigram_entropy = data_->unigram_entropy();
     if (result_.num_steps > 0) validate();
     if (!is_quiet_) {
-      fmt::print(out_, "unigram entropy {:.4f} nats a byte (a model without context)\n",
-                 result_.unigram_entropy);
+      fmt::print(out_, "unigram entropy {:.4f} nats a {} (a model without context)\n",
+                 result_.unigram_entropy, data_->unit());
     }
-    if (config_.sample_bytes > 0 && result_.num_steps > 0 && is_first_) {
+    if (config_.sample_length > 0 && result_.num_steps > 0 && is_first_) {
       result_.sample = generate();
       if (!is_quiet_) fmt::print(out_, "\nsample\n{}\n", printable(result_.sample));
     }
@@ -280,7 +306,7 @@ class Trainer {
   ir::LinkModel link_;
   bool is_over_ = false;
   std::unique_ptr<LanguageModel> model_;
-  TextData data_;
+  std::unique_ptr<Dataset> data_;
   optim::AdamW optimizer_;
   session::Session session_;
   TensorBoardWriter tensorboard_;

@@ -21,7 +21,8 @@ struct TrainConfig {
   double weight_decay = 0.1, max_norm = 1.0;
   int64_t seed = 1;
   int64_t eval_every = 200, num_eval_batches = 8;
-  int64_t sample_bytes = 200;
+  int64_t sample_length = 200;       // tokens
+  std::string init_from, save_path;  // safetensors files; empty: none
   std::string tensorboard_folder;
   std::string timeline_path;  // of the GPU, a few steps; empty: none
   session::CompileOptions options;
@@ -35,17 +36,17 @@ struct TrainResult {
   std::vector<double> losses;  // of each step, over the whole batch
   double training_loss = 0, validation_loss = 0, unigram_entropy = 0;
   bool is_interrupted = false;
-  std::string sample;
+  std::string sample;  // bytes of text, or the ids of tokens
   BuildReport build;
   RunReport run;
   ExchangeReport exchange;  // of several ranks
 };
 
-// Trains a language model on bytes: compiles one step (forward, loss, backward, clip, AdamW), runs
-// it, validates now and then, generates a sample at the end and says where the time went. Stops
-// after the step in which `interrupted` becomes true on some rank. Several ranks (config.mesh) do
-// the steps of one rank, up to rounding; rank 0 prints, samples and writes. UserError for bad
-// settings or data, CommError when another rank fails.
+// Trains a language model on a text or a token file: compiles one step (forward, loss, backward,
+// clip, AdamW), runs it, validates now and then, generates a sample at the end and says where the
+// time went. Stops after the step in which `interrupted` becomes true on some rank. Several ranks
+// (config.mesh) do the steps of one rank, up to rounding; rank 0 prints, samples and writes.
+// UserError for bad settings or data, CommError when another rank fails.
 TrainResult train(const TrainConfig& config, EventLog& events, std::FILE* out,
                   const std::atomic<bool>& interrupted);
 

@@ -26,7 +26,7 @@ TrainConfig tiny(const std::string& model = "gpt-nano") {
   config.num_steps = 60;
   config.eval_every = 0;
   config.num_eval_batches = 2;
-  config.sample_bytes = 8;
+  config.sample_length = 8;
   config.is_quiet = true;
   return config;
 }
@@ -56,11 +56,59 @@ TEST(Trainer, GptLearnsTheTextBetterThanItsUnigrams) {
   EXPECT_EQ(result.sample.size(), 8u);
 }
 
+TEST(Trainer, LlamaLearnsTheTextBetterThanItsUnigrams) {
+  TrainConfig config = tiny("llama-nano");
+  config.model.num_kv_heads = 1;
+  config.model.hidden = 88;
+  config.num_steps = 250;
+  config.learning_rate = 1e-2;
+  const TrainResult result = run(config);
+  EXPECT_LT(result.validation_loss, result.unigram_entropy);
+}
+
 TEST(Trainer, MlpLearnsTheTrainingPart) {
   TrainConfig config = tiny("mlp");
   config.num_steps = 250;
   config.learning_rate = 1e-2;
   EXPECT_LT(run(config).training_loss, 3.3);  // log(256) = 5.5 at the start
+}
+
+TEST(Trainer, TrainsOnATokenFile) {
+  const std::string path = ::testing::TempDir() + "/trainer_tokens.bin";
+  std::ofstream file(path, std::ios::binary);
+  for (int i = 0; i < 4000; ++i) {
+    const auto id = static_cast<uint16_t>(300 + 7 * i % 50);
+    file.write(reinterpret_cast<const char*>(&id), sizeof(id));
+  }
+  file.close();
+  TrainConfig config = tiny();
+  config.data_path = path;
+  EXPECT_THAT(message_of(config), HasSubstr("token number 0 is 300"));
+  config.model.vocab = 350;
+  config.num_steps = 100;
+  config.learning_rate = 1e-2;
+  const TrainResult result = run(config);
+  EXPECT_LT(result.validation_loss, 0.5 * result.unigram_entropy);  // each id follows from the last
+  EXPECT_THAT(result.sample, testing::MatchesRegex("([0-9]+ ){7}[0-9]+"));
+}
+
+TEST(Trainer, GoesOnFromSavedWeights) {
+  TrainConfig config = tiny("llama-nano");
+  config.model.num_kv_heads = 1;
+  config.model.hidden = 64;
+  config.save_path = ::testing::TempDir() + "/trainer.safetensors";
+  const TrainResult first = run(config);
+  TrainConfig more = config;
+  more.save_path.clear();
+  more.init_from = config.save_path;
+  more.num_steps = 1;
+  more.learning_rate = more.final_learning_rate = 0;
+  EXPECT_NEAR(run(more).validation_loss, first.validation_loss, 1e-6);
+  more.model.hidden = 72;
+  EXPECT_THAT(message_of(more),
+              HasSubstr("mlp.gate_proj.weight is f32[64,32], the model takes [72,32]"));
+  config.save_path = "/nowhere/weights";
+  EXPECT_THAT(message_of(config), HasSubstr("cannot write --save '/nowhere/weights': No such"));
 }
 
 TEST(Trainer, TwoRunsAreBitwiseEqual) {
@@ -113,6 +161,12 @@ TEST(Trainer, RefusesBadSettings) {
   config = tiny();
   config.model.num_heads = 5;
   EXPECT_THAT(message_of(config), HasSubstr("--heads 5 does not divide --embd 32"));
+  config = tiny();
+  config.model.num_kv_heads = 1;
+  EXPECT_THAT(message_of(config), HasSubstr("model gpt-nano takes no --kv-heads"));
+  config = tiny("llama-nano");
+  config.model.num_kv_heads = 3;
+  EXPECT_THAT(message_of(config), HasSubstr("--kv-heads 3 does not divide --heads 2"));
   config = tiny();
   config.model.hidden = 8;
   EXPECT_THAT(message_of(config), HasSubstr("model gpt-nano takes no --hidden"));

@@ -61,6 +61,25 @@ TrainingRun train_gpt(const CompileOptions& options) {
   return train(model, ids({kRows, kLength}, 1), ids({kRows, kLength}, 5), options);
 }
 
+TrainingRun train_llama(const CompileOptions& options) {
+  nn::Llama model({.vocab_size = 29,
+                   .block_size = kLength,
+                   .n_layer = 2,
+                   .n_head = 4,
+                   .n_kv_head = 2,
+                   .n_embd = 16,
+                   .n_hidden = 20});
+  return train(model, ids({kRows, kLength}, 1), ids({kRows, kLength}, 5), options);
+}
+
+TrainingRun train_resnet(const CompileOptions& options) {
+  nn::ResNet model({.blocks = {1, 1}, .is_bottleneck = false, .width = 4, .num_classes = 3});
+  const ir::Literal images = ir::Literal::from({DType::kF32, {kRows, 16, 16, 3}}, [](int64_t i) {
+    return static_cast<double>(i * i % 97) / 48 - 1;
+  });
+  return train(model, images, ir::Literal::from_i64({kRows}, {0, 2}), options);
+}
+
 TrainingRun train_mlp(const CompileOptions& options) {
   nn::MLP model({.vocab_size = 29, .block_size = 4, .n_embd = 8, .n_hidden = 16});
   return train(model, ids({kRows, 4}, 1), ids({kRows}, 5), options);
@@ -84,11 +103,14 @@ std::set<std::string> optional_passes() {
 
 TEST(CompiledModels, AgreeWithTheInterpreterWithEachPassOffInTurn) {
   const TrainingRun gpt = train_gpt({.backend = "interpret"});
+  const TrainingRun llama = train_llama({.backend = "interpret"});
   const TrainingRun mlp = train_mlp({.backend = "interpret"});
   expect_close(train_gpt({}), gpt, "gpt, all passes");
+  expect_close(train_llama({}), llama, "llama, all passes");
   expect_close(train_mlp({}), mlp, "mlp, all passes");
   for (const std::string& name : optional_passes()) {
     expect_close(train_gpt({.disabled_passes = {name}}), gpt, "gpt without " + name);
+    expect_close(train_llama({.disabled_passes = {name}}), llama, "llama without " + name);
     expect_close(train_mlp({.disabled_passes = {name}}), mlp, "mlp without " + name);
   }
 }
@@ -97,6 +119,15 @@ TEST(CompiledModels, AgreeWithTheInterpreterWhereverThePipelineStops) {
   const TrainingRun mlp = train_mlp({.backend = "interpret"});
   for (int64_t stop = 0; stop <= 12; stop += 4) {
     expect_close(train_mlp({.stop_after = stop}), mlp, fmt::format("stopped after {}", stop));
+  }
+}
+
+TEST(CompiledModels, ResNetAgreesWithTheInterpreter) {
+  const TrainingRun resnet = train_resnet({.backend = "interpret"});
+  expect_close(train_resnet({}), resnet, "resnet, all passes");
+  for (const std::string name : {"fuse", "schedule", "legalize_reductions"}) {
+    if (!optional_passes().contains(name)) continue;
+    expect_close(train_resnet({.disabled_passes = {name}}), resnet, "resnet without " + name);
   }
 }
 

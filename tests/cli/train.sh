@@ -38,6 +38,9 @@ expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass is
 expect 2 "^error: --device cuda: .*or use --device cpu$" env CUDA_VISIBLE_DEVICES= "$monograph" train gpt-nano --data "$text" --device cuda
 expect 2 "mode='max-autotune' is of backend cuda" "$monograph" compile gpt-nano --mode max-autotune
 expect 2 "--timeline takes --device cuda" "$monograph" train gpt-nano --data "$text" --timeline "$work/t"
+expect 2 "no language model is called 'resnet50': use one of mlp" "$monograph" train resnet50 --data "$text"
+expect 2 "model resnet-tiny takes no --heads: it has --image, --classes and --batch" "$monograph" compile resnet-tiny --heads 2
+expect 0 "memory +peak" "$monograph" compile resnet-tiny --image 16 --batch 2 --classes 3
 expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +([0-9]+) kernels .* \1 from cache" "$monograph" compile gpt-nano "${small[@]}"
@@ -48,6 +51,15 @@ expect 0 '^2$' grep -c '"event":"step"' "$work/events"
 expect 1 '^0$' grep -c '"category":"graph"' "$work/events"
 expect 2 "cannot write events to '/dev/full'" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --log-events /dev/full
 expect 74 "standard output could not be written" bash -c "'$monograph' compile gpt-nano >/dev/full"
+
+expect 0 "weights saved to" "$monograph" train gpt-nano "${small[@]}" --steps 2 --data "$text" --save "$work/weights"
+expect 0 "unigram entropy" "$monograph" train gpt-nano "${small[@]}" --steps 2 --data "$text" --init-from "$work/weights"
+expect 2 "1 unfit: transformer.wpe.weight is f32\[16,32\], the model takes \[8,32\]" "$monograph" train gpt-nano --layers 1 --heads 2 --embd 32 --block 8 --data "$text" --init-from "$work/weights"
+head -c 2001 "$text" >"$work/odd.bin"
+expect 2 "has 2001 bytes, an odd number" "$monograph" train gpt-nano --data "$work/odd.bin"
+head -c 2000 "$text" >"$work/text.bin"
+expect 2 "token number 0 is [0-9]+, and the model has a vocabulary of 256" "$monograph" train gpt-nano "${small[@]}" --data "$work/text.bin"
+expect 0 "unigram entropy .* nats a token" "$monograph" train gpt-nano "${small[@]}" --vocab 65536 --steps 2 --data "$work/text.bin"
 
 # Ctrl-C ends the run after its step, with validation and report, and status 130.
 "$monograph" train gpt-nano "${small[@]}" --steps 1000000 --data "$text" >"$work/log" 2>&1 &

@@ -1,18 +1,23 @@
 #include "frontend/nn/layers.h"
 
+#include <cmath>
+#include <numeric>
+
 #include "base/error.h"
 
 namespace monograph::nn {
 
-Linear::Linear(Module& owner, std::string_view name, int64_t in, int64_t out, double deviation)
+Linear::Linear(Module& owner, std::string_view name, int64_t in, int64_t out, double deviation,
+               bool has_bias)
     : Module(owner, name),
-      weight(add_parameter("weight", {in, out}, Initializer::normal(0, deviation))),
-      bias(add_parameter("bias", {out}, Initializer::constant(0))) {}
+      weight(add_parameter("weight", {in, out}, Initializer::normal(0, deviation))) {
+  if (has_bias) bias = add_parameter("bias", {out}, Initializer::constant(0));
+}
 
 Tensor Linear::operator()(const TensorArgument& x) const {
   const trace::Caller caller(path(), {x});
   const trace::Scope scope = enter(caller.read(x));
-  return linear(x, weight, bias);
+  return bias ? linear(x, weight, *bias) : linear(x, weight);
 }
 
 Embedding::Embedding(Module& owner, std::string_view name, int64_t count, int64_t width)
@@ -37,6 +42,17 @@ Tensor LayerNorm::operator()(const TensorArgument& x) const {
   return layer_norm(x, weight, bias, epsilon_);
 }
 
+RMSNorm::RMSNorm(Module& owner, std::string_view name, int64_t width, double epsilon)
+    : Module(owner, name),
+      weight(add_parameter("weight", {width}, Initializer::constant(1))),
+      epsilon_(epsilon) {}
+
+Tensor RMSNorm::operator()(const TensorArgument& x) const {
+  const trace::Caller caller(path(), {x});
+  const trace::Scope scope = enter(caller.read(x));
+  return rms_norm(x, weight, epsilon_);
+}
+
 Dropout::Dropout(Module& owner, std::string_view name, double rate)
     : Module(owner, name), rate_(rate) {
   if (rate < 0 || rate >= 1) {
@@ -48,6 +64,21 @@ Tensor Dropout::operator()(const TensorArgument& x) const {
   const trace::Caller caller(path(), {x});
   const trace::Scope scope = enter(caller.read(x));
   return dropout(x, rate(caller.trace()));
+}
+
+Conv2d::Conv2d(Module& owner, std::string_view name, const Config& c)
+    : Module(owner, name),
+      weight(
+          add_parameter("weight", {c.kernel, c.kernel, c.in, c.out},
+                        Initializer::normal(
+                            0, std::sqrt(2.0 / static_cast<double>(c.kernel * c.kernel * c.out))))),
+      stride_(c.stride),
+      padding_(c.padding) {}
+
+Tensor Conv2d::operator()(const TensorArgument& x) const {
+  const trace::Caller caller(path(), {x});
+  const trace::Scope scope = enter(caller.read(x));
+  return conv2d(x, weight, stride_, padding_);
 }
 
 BatchNorm::BatchNorm(Module& owner, std::string_view name, int64_t width, double momentum,
@@ -68,9 +99,11 @@ Tensor BatchNorm::operator()(const TensorArgument& argument) const {
   Tensor average = trace.read(running_mean), variance = trace.read(running_var);
   if (is_training(trace)) {
     const Tensor old_average = average, old_variance = variance;
-    average = mean(x, {0});
-    variance = var(x, {0}, false, 0);
-    const auto rows = static_cast<double>(x.dim(0));
+    trace::Axes axes(x.rank() - 1);  // all but the last
+    std::iota(axes.begin(), axes.end(), 0);
+    average = mean(x, axes);
+    variance = var(x, axes, false, 0);
+    const auto rows = static_cast<double>(x.shape().num_elements() / x.dim(-1));
     const auto moved = [&](const Tensor& from, const Tensor& to, double factor) {
       return from * (1 - momentum_) + detach(to) * (momentum_ * factor);
     };

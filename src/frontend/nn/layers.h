@@ -1,17 +1,21 @@
 #pragma once
 
+#include <optional>
+
 #include "frontend/nn/module.h"
 
 namespace monograph::nn {
 
 // x @ weight + bias; x: [..., in], weight: [in, out]. Begins normal(0, 0.02), as GPT-2 does; the
-// bias at 0.
+// bias, if there is one, at 0.
 class Linear : public Module {
  public:
-  Linear(Module& owner, std::string_view name, int64_t in, int64_t out, double deviation = 0.02);
+  Linear(Module& owner, std::string_view name, int64_t in, int64_t out, double deviation = 0.02,
+         bool has_bias = true);
   Tensor operator()(const TensorArgument& x) const;
 
-  Parameter weight, bias;
+  Parameter weight;
+  std::optional<Parameter> bias;
 };
 
 // Rows of weight [count, width] by integer ids.
@@ -35,6 +39,19 @@ class LayerNorm : public Module {
   double epsilon_;
 };
 
+// x weight / sqrt(mean(x^2) + epsilon) over the last axis, of size `width` (Zhang & Sennrich, "Root
+// mean square layer normalization", 2019).
+class RMSNorm : public Module {
+ public:
+  RMSNorm(Module& owner, std::string_view name, int64_t width, double epsilon = 1e-5);
+  Tensor operator()(const TensorArgument& x) const;
+
+  Parameter weight;
+
+ private:
+  double epsilon_;
+};
+
 // In training mode, trace::dropout; otherwise nothing.
 class Dropout : public Module {
  public:
@@ -47,8 +64,27 @@ class Dropout : public Module {
   double rate_;
 };
 
-// x: [rows, width]. In training, normalises each column by the rows' mean and variance and moves
-// the buffers running_mean and running_var towards them; otherwise normalises by the buffers.
+// Convolution without bias of images [batch, height, width, in]; weight: [kernel, kernel, in, out].
+// Begins as He et al. have it (2015), by the number of outputs that an element goes to.
+class Conv2d : public Module {
+ public:
+  struct Config {
+    int64_t in, out, kernel;
+    int64_t stride = 1, padding = 0;
+  };
+  Conv2d(Module& owner, std::string_view name, const Config& config);
+  Tensor operator()(const TensorArgument& x) const;
+
+  Parameter weight;
+
+ private:
+  int64_t stride_, padding_;
+};
+
+// Of each index of the last axis, of size `width` (Ioffe & Szegedy, "Batch normalization", 2015).
+// In training, normalises by mean and variance over the other axes and moves the buffers
+// running_mean and running_var (of the unbiased variance) towards them; otherwise normalises by the
+// buffers.
 class BatchNorm : public Module {
  public:
   BatchNorm(Module& owner, std::string_view name, int64_t width, double momentum = 0.1,

@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "frontend/nn/gpt.h"
+#include "frontend/nn/llama.h"
 #include "frontend/nn/mlp.h"
 #include "frontend/nn/optim/optimizer.h"
+#include "frontend/nn/resnet.h"
 #include "frontend/trace/gradients.h"
 #include "runtime/interpreter.h"
 
@@ -110,6 +112,71 @@ TEST(GPTTest, DropoutOnlyInTraining) {
   EXPECT_EQ(count_draws(), 4);
 }
 
+TEST(LlamaTest, HasHuggingFaceNamesAndShapes) {
+  const LlamaConfig config = {.vocab_size = 50,
+                              .block_size = 8,
+                              .n_layer = 2,
+                              .n_head = 4,
+                              .n_kv_head = 2,
+                              .n_embd = 16,
+                              .n_hidden = 24};
+  const Llama tied(config);
+  const std::vector<std::string> names = names_of(tied.parameters());
+  EXPECT_EQ(names.size(), 1 + 2 * 9 + 1u);
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.layers.1.self_attn.o_proj.weight",
+        "model.layers.0.input_layernorm.weight", "model.layers.0.post_attention_layernorm.weight",
+        "model.layers.0.mlp.gate_proj.weight", "model.norm.weight"}) {
+    EXPECT_THAT(names, Contains(name));
+  }
+  EXPECT_EQ(tied.parameter("model.layers.0.self_attn.k_proj.weight").shape(), (ir::Shape{16, 8}));
+  LlamaConfig untied_config = config;
+  untied_config.is_tied = false;
+  const Llama untied(untied_config);
+  EXPECT_EQ(untied.num_parameters() - tied.num_parameters(), 16 * 50);
+  EXPECT_EQ(untied.parameter("lm_head.weight").shape(), (ir::Shape{16, 50}));
+}
+
+TEST(LlamaTest, BadSizesAreRefused) {
+  EXPECT_THAT(message_of([] { Llama({.n_layer = 0}); }), HasSubstr("each must be 1 or more"));
+  EXPECT_THAT(message_of([] { Llama({.n_head = 4, .n_kv_head = 3}); }),
+              HasSubstr("n_kv_head must divide n_head"));
+  EXPECT_THAT(message_of([] { Llama({.n_head = 4, .n_embd = 36}); }),
+              HasSubstr("use an n_embd that 2 * n_head divides"));
+  EXPECT_THAT(message_of([] { Llama({.rope_theta = 0}); }), HasSubstr("use above 1"));
+  const Llama model({.block_size = 8});
+  const auto trace = trace::Trace::create();
+  const Tensor x = trace->input("x", {ir::DType::kI64, {1, 9}});
+  EXPECT_THAT(message_of([&] { model(x); }), HasSubstr("length up to 8"));
+}
+
+TEST(ResNetTest, BadSizesAreRefused) {
+  EXPECT_THAT(message_of([] { ResNet({.blocks = {}}); }), HasSubstr("there must be a stage"));
+  EXPECT_THAT(message_of([] { ResNet({.blocks = {1, 0}}); }), HasSubstr("blocks [1,0]"));
+  const ResNet model({.blocks = {1}, .width = 4});
+  const auto trace = trace::Trace::create();
+  const Tensor planes = trace->input("x", {ir::DType::kF32, {1, 3, 32, 32}});
+  EXPECT_THAT(message_of([&] { model(planes); }), HasSubstr("use [batch, height, width, 3]"));
+}
+
+TEST(RotaryTest, TurnsElementsHalfAWidthApart) {
+  struct Model : Module {
+    RotaryEmbedding rotary{*this, "rotary", 5, 4, 100};
+  } model;
+  const auto trace = trace::Trace::create();
+  const ir::TensorType type = {ir::DType::kF32, {1, 3, 1, 4}};
+  const Tensor y = model.rotary(trace->input("x", type));
+  runtime::StateMap states;
+  const ir::Literal given = ir::Literal::from(type, [](int64_t i) { return i % 4 == 0; });
+  const ir::Literal turned = run(*trace, {{"y", y}}, {{"x", given}}, states)[0];
+  for (int64_t position = 0; position < 3; ++position) {  // the first pair turns by one a position
+    const auto angle = static_cast<double>(position);
+    EXPECT_NEAR(turned.get(4 * position), std::cos(angle), 1e-6);
+    EXPECT_EQ(turned.get(4 * position + 1), 0);
+    EXPECT_NEAR(turned.get(4 * position + 2), std::sin(angle), 1e-6);
+  }
+}
+
 TEST(DropoutTest, KeepsTheMeanAndChangesEachStep) {
   const auto trace = trace::Trace::create();
   const Tensor x = trace->input("x", {ir::DType::kF32, {10000}});
@@ -158,6 +225,21 @@ TEST(BatchNormTest, MovesItsBuffersInTrainingAndUsesThemInEvaluation) {
   EXPECT_THAT(names_of(model.buffers()), ElementsAre("norm.running_mean", "norm.running_var"));
 }
 
+TEST(BatchNormTest, OfImagesTakesEachChannelsMeanOverAllPixels) {
+  struct Model : Module {
+    BatchNorm norm{*this, "norm", 2};
+  } model;
+  const ir::TensorType type = {ir::DType::kF32, {2, 2, 1, 2}};
+  const ir::Literal images = ir::Literal::from_f32(type.shape, {1, 10, 2, 10, 3, 30, 4, 30});
+  runtime::StateMap states;
+  const auto trace = trace::Trace::create();
+  const Tensor y = model.norm(trace->input("x", type));
+  const ir::Literal trained = run(*trace, {{"y", y}}, {{"x", images}}, states)[0];
+  EXPECT_NEAR(trained.get(0), -1.5 / std::sqrt(1.25 + 1e-5), 1e-5);
+  EXPECT_NEAR(states["norm.running_mean"].get(1), 0.1 * 20, 1e-5);
+  EXPECT_NEAR(states["norm.running_var"].get(0), 0.9 + 0.1 * 1.25 * 4 / 3, 1e-5);
+}
+
 // The graph's schedule against the host's, and a few values by hand.
 TEST(ScheduleTest, GraphAgreesWithHost) {
   using optim::Schedule;
@@ -188,7 +270,7 @@ TEST(ScheduleTest, GraphAgreesWithHost) {
 
 TEST(OptimizerTest, SgdWithMomentumByHand) {
   Net net;
-  optim::SGD sgd({net.fc2.bias},
+  optim::SGD sgd({*net.fc2.bias},
                  {.learning_rate = optim::Schedule::constant(0.5), .momentum = 0.9});
   const auto trace = trace::Trace::create();
   const Tensor x = trace->input("x", {ir::DType::kF32, {2, 3}});

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/cuda/availability.h"
+#include "frontend/session/golden_numbers.h"
 #include "frontend/session/monograph.h"
 
 namespace monograph::session {
@@ -20,39 +21,6 @@ json read_golden(const std::string& name) {
   std::ifstream file(kFolder + name + ".json");
   if (!file) throw std::runtime_error("cannot read " + kFolder + name + ".json");
   return json::parse(file);
-}
-
-// Weights and batches as bench/golden/deterministic.py makes them.
-uint32_t mix(uint32_t index, uint32_t stream) {
-  uint32_t x = ((index + 1) * 0x9E3779B9u) ^ ((stream + 1) * 0x85EBCA6Bu);
-  x ^= x >> 16;
-  x *= 0x7feb352du;
-  x ^= x >> 15;
-  x *= 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-
-ir::Literal golden_parameter(const std::string& name, const ir::Shape& shape, uint32_t number) {
-  std::vector<float> values;
-  for (int64_t i = 0; i < shape.num_elements(); ++i) {
-    const auto u = static_cast<float>(mix(static_cast<uint32_t>(i), number) >> 8);
-    const float centred = u * 0x1p-23f - 1.0f;
-    if (shape.rank() >= 2) {
-      values.push_back(centred * 0.035f);
-    } else if (name.ends_with("bias")) {
-      values.push_back(centred * 0.02f);
-    } else {
-      const float scaled = centred * 0.1f;
-      values.push_back(1.0f + scaled);
-    }
-  }
-  return ir::Literal::from_f32(shape, values);
-}
-
-double norm_of(const ir::Literal& literal) {
-  double total = 0;
-  for (int64_t i = 0; i < literal.num_elements(); ++i) total += literal.get(i) * literal.get(i);
-  return std::sqrt(total);
 }
 
 class Golden {
@@ -75,18 +43,19 @@ class Golden {
   std::vector<ir::Literal> batch(int step) const {
     const auto rows = run["config"]["batch_size"].get<int64_t>();
     const auto window = run["config"]["block_size"].get<int64_t>();
-    const bool is_gpt = run["config"]["model"] == "gpt2";
+    const bool is_mlp = run["config"]["model"] == "mlp";
     std::vector<int64_t> x, y;
     for (int64_t row = step * rows; row < (step + 1) * rows; ++row) {
-      const size_t start = mix(static_cast<uint32_t>(row), 999) % (text_.size() - window - 1);
+      const size_t start =
+          mix(static_cast<uint32_t>(row), kBatchStream) % (text_.size() - window - 1);
       for (int64_t i = 0; i < window; ++i) {
         x.push_back(static_cast<uint8_t>(text_[start + i]));
-        if (is_gpt) y.push_back(static_cast<uint8_t>(text_[start + i + 1]));
+        if (!is_mlp) y.push_back(static_cast<uint8_t>(text_[start + i + 1]));
       }
-      if (!is_gpt) y.push_back(static_cast<uint8_t>(text_[start + window]));
+      if (is_mlp) y.push_back(static_cast<uint8_t>(text_[start + window]));
     }
     return {ir::Literal::from_i64({rows, window}, x),
-            ir::Literal::from_i64(is_gpt ? ir::Shape{rows, window} : ir::Shape{rows}, y)};
+            ir::Literal::from_i64(is_mlp ? ir::Shape{rows} : ir::Shape{rows, window}, y)};
   }
 
   // Trains and compares losses, gradient norms, rates and parameter norms.
@@ -185,6 +154,20 @@ nn::GPTConfig gpt_config(const std::string& name) {
           .n_embd = config["n_embd"]};
 }
 
+nn::LlamaConfig llama_config(const std::string& name) {
+  const json config = read_golden(name)["config"];
+  return {.vocab_size = config["vocab_size"],
+          .block_size = config["block_size"],
+          .n_layer = config["n_layer"],
+          .n_head = config["n_head"],
+          .n_kv_head = config["n_kv_head"],
+          .n_embd = config["n_embd"],
+          .n_hidden = config["n_hidden"],
+          .rope_theta = config["rope_theta"],
+          .rms_norm_eps = config["rms_norm_eps"],
+          .is_tied = config["is_tied"]};
+}
+
 TEST(GoldenTest, GeneratorAgrees) {
   const json generator = read_golden("gpt_tiny")["generator"];
   EXPECT_EQ(mix(0, 0), generator["mix_0_0"].get<uint32_t>());
@@ -202,6 +185,25 @@ TEST(GoldenTest, TinyGptTrainsInterpreted) {
   nn::GPT model(gpt_config("gpt_tiny"));
   Golden golden("gpt_tiny", model);
   golden.train(model, 10, 1e-4, "interpret");
+}
+
+TEST(GoldenTest, LlamaForwardAndGradients) {
+  nn::Llama model(llama_config("llama_tiny"));
+  Golden golden("llama_tiny", model);
+  golden.compare_logits(model, 1e-5);
+  golden.compare_gradients(model, 1e-4);
+}
+
+TEST(GoldenTest, LlamaTrainsInterpreted) {
+  nn::Llama model(llama_config("llama_tiny"));
+  Golden golden("llama_tiny", model);
+  golden.train(model, 3, 1e-4, "interpret");
+}
+
+TEST(GoldenTest, LlamaTrainsCompiled) {
+  nn::Llama model(llama_config("llama_tiny"));
+  Golden golden("llama_tiny", model);
+  golden.train(model, 50, 1e-3, "cpu");
 }
 
 TEST(GoldenTest, MlpTrainsInterpreted) {

@@ -3,9 +3,11 @@
 // Everything that a program which trains a model needs.
 #include "frontend/nn/gpt.h"
 #include "frontend/nn/layers.h"
+#include "frontend/nn/llama.h"
 #include "frontend/nn/mlp.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/nn/replicate.h"
+#include "frontend/nn/resnet.h"
 #include "frontend/session/session.h"
 #include "frontend/trace/collectives.h"
 #include "frontend/trace/functions.h"

@@ -134,7 +134,7 @@ TEST(SessionTest, UnusedParametersAreNamed) {
   Session session;
   optim::SGD sgd(net.parameters(), {.learning_rate = optim::Schedule::constant(0.1)});
   Compiled step = session.compile([&](const Tensor& x) {
-    const Tensor loss = sum(matmul(x, net.fc.weight) + detach(x.trace().read(net.fc.bias)));
+    const Tensor loss = sum(matmul(x, net.fc.weight) + detach(x.trace().read(*net.fc.bias)));
     sgd.step(loss.backward());
     return loss;
   });

@@ -66,6 +66,8 @@ Tensor log_softmax(Argument x, int axis = -1);
 Tensor logsumexp(Argument x, int axis = -1, bool keepdim = false);
 // Over the last axis; weight and bias have its size.
 Tensor layer_norm(Argument x, Argument weight, Argument bias, double epsilon = 1e-5);
+// x weight / sqrt(mean(x^2) + epsilon), likewise.
+Tensor rms_norm(Argument x, Argument weight, double epsilon = 1e-5);
 // Mean over all rows of -log softmax(logits)[target]. logits: [..., classes]; targets: integers
 // [...].
 Tensor cross_entropy(Argument logits, Argument targets);
@@ -86,6 +88,13 @@ Tensor gather(Argument x, Argument index, int axis);
 Tensor attention(Argument q, Argument k, Argument v, bool is_causal, double dropout_rate = 0);
 // Zeros elements at random, new ones each step, and divides the others by what is kept.
 Tensor dropout(Argument x, double rate);
+
+// Images lie channels last, [batch, height, width, channels]; weight: [height, width, in, out].
+// `padding` zeros on each side; nothing for max_pool2d, where they never win.
+Tensor conv2d(Argument x, Argument weight, int64_t stride = 1, int64_t padding = 0);
+Tensor max_pool2d(Argument x, int64_t kernel, int64_t stride, int64_t padding = 0);
+// The mean of each channel over the whole image: [batch, channels].
+Tensor global_avg_pool2d(Argument x);
 
 Tensor cat(const std::vector<Tensor>& parts, int axis, Location where = Location::current());
 Tensor stack(const std::vector<Tensor>& parts, int axis, Location where = Location::current());

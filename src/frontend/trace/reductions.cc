@@ -112,6 +112,12 @@ Tensor layer_norm(Argument x, Argument weight, Argument bias, double epsilon) {
   return centred * rsqrt(variance + epsilon) * weight + bias;
 }
 
+Tensor rms_norm(Argument x, Argument weight, double epsilon) {
+  const Caller caller("rms_norm", {x, weight});
+  const Tensor tensor = caller.read(x);
+  return tensor * rsqrt(mean(tensor * tensor, {-1}, true) + epsilon) * weight;
+}
+
 Tensor cross_entropy(Argument logits, Argument targets) {
   const Caller caller("cross_entropy", {logits, targets});
   const Tensor rows = caller.read(logits), classes = caller.read(targets);

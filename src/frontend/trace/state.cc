@@ -71,6 +71,7 @@ void for_each_quad(int64_t count, const std::function<void(int64_t)>& visit) {
 
 ir::Literal Initializer::make(const ir::TensorType& type, std::string_view name,
                               int64_t seed) const {
+  if (kind == Kind::kFunction) return ir::Literal::from(type, element);
   ir::Literal literal(type);
   if (is_zero()) return literal;
   const uint32_t stream = stream_of("init:" + std::string(name));

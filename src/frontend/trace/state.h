@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,16 +12,22 @@ namespace monograph::trace {
 // How a state begins. Normal and uniform elements are functions of (seed, state name, element
 // index) by Philox: adding a layer changes no other layer's beginning.
 struct Initializer {
-  enum class Kind { kConstant, kNormal, kUniform };
+  enum class Kind { kConstant, kNormal, kUniform, kFunction };
   Kind kind = Kind::kConstant;
-  double a = 0;  // the constant; the mean; the lower end
-  double b = 0;  // unused; the standard deviation; the upper end
+  double a = 0;                                 // the constant; the mean; the lower end
+  double b = 0;                                 // unused; the standard deviation; the upper end
+  std::function<double(int64_t)> element = {};  // kFunction: of the index in row-major order
 
-  static Initializer constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Initializer constant(double value) { return {Kind::kConstant, value, 0, {}}; }
   static Initializer normal(double mean, double deviation) {
-    return {Kind::kNormal, mean, deviation};
+    return {Kind::kNormal, mean, deviation, {}};
   }
-  static Initializer uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  static Initializer uniform(double low, double high) { return {Kind::kUniform, low, high, {}}; }
+
+  // A table, like that of rotary positions.
+  static Initializer function(std::function<double(int64_t)> element) {
+    return {Kind::kFunction, 0, 0, std::move(element)};
+  }
 
   bool is_zero() const { return kind == Kind::kConstant && a == 0; }
   ir::Literal make(const ir::TensorType& type, std::string_view name, int64_t seed) const;

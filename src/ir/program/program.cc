@@ -90,6 +90,35 @@ std::string text(const WaitStep& step) {
   return fmt::format("wait ({})", text(step.to));
 }
 
+std::string text(const ImageSizes& s) {
+  return fmt::format("[{}] of [{},{},{},{}] -> [{},{}] by [{}], padding [{}]",
+                     fmt::join(s.kernel, ","), s.batch, s.height, s.width, s.channels, s.out_height,
+                     s.out_width, fmt::join(s.stride, ","), fmt::join(s.padding, ","));
+}
+
+std::string text(const ConvStep& step) {
+  constexpr std::array<std::string_view, 3> kNames = {"", "_backward_data", "_backward_weight"};
+  const std::array<Address, 3> at = {step.x, step.weight, step.y};
+  constexpr std::array<size_t, 3> kWritten = {2, 0, 1};
+  const size_t written = kWritten[static_cast<size_t>(step.direction)];
+  std::string read;
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (i != written) read += (read.empty() ? "" : ", ") + text(at[i]);
+  }
+  return fmt::format("conv{} {} {} channels {} ({}) -> {}",
+                     kNames[static_cast<size_t>(step.direction)], dtype_name(step.dtype),
+                     step.out_channels, text(step.sizes), read, text(at[written]));
+}
+
+std::string text(const MaxPoolStep& step) {
+  if (!step.is_backward) {
+    return fmt::format("max_pool {} {} ({}) -> {}", dtype_name(step.dtype), text(step.sizes),
+                       text(step.x), text(step.y));
+  }
+  return fmt::format("max_pool_backward {} {} ({}, {}) -> {}", dtype_name(step.dtype),
+                     text(step.sizes), text(step.y), text(step.x), text(step.grad_x));
+}
+
 std::string step_text(const Step& step) {
   std::string work = std::visit([](const auto& w) { return text(w); }, step.work);
   if (step.lane != Lane::kCompute) work = fmt::format("[{}] {}", lane_name(step.lane), work);
@@ -121,6 +150,15 @@ void visit_addresses(AttentionStep& step, const std::function<void(Address&)>& v
     visit(tensor->address);
   }
   visit(step.workspace);
+}
+
+void visit_addresses(ConvStep& step, const std::function<void(Address&)>& visit) {
+  for (Address* argument : {&step.x, &step.weight, &step.y}) visit(*argument);
+}
+
+void visit_addresses(MaxPoolStep& step, const std::function<void(Address&)>& visit) {
+  for (Address* argument : {&step.x, &step.y}) visit(*argument);
+  if (step.is_backward) visit(step.grad_x);
 }
 
 void visit_addresses(CollectiveStep& step, const std::function<void(Address&)>& visit) {

@@ -87,6 +87,33 @@ struct AttentionStep {
   int64_t workspace_bytes() const;
 };
 
+// Images and windows over them; all tensors dense, channels last.
+struct ImageSizes {
+  int64_t batch = 0, height = 0, width = 0, channels = 0;
+  int64_t out_height = 0, out_width = 0;
+  std::array<int64_t, 2> kernel = {}, stride = {}, padding = {};  // of rows and columns
+};
+
+// y = convolution of images x with weight[height,width,in,out], or the gradient of x or of weight:
+// one of (x, weight, y) is written, the two others are read.
+struct ConvStep {
+  enum class Direction : uint8_t { kForward, kBackwardData, kBackwardWeight };
+  DType dtype = DType::kF32;
+  Direction direction = Direction::kForward;
+  ImageSizes sizes;
+  int64_t out_channels = 0;
+  Address x, weight, y;  // each may be a gradient
+};
+
+// y = the largest element of each window of x; backward: grad_x, from y's gradient and x.
+struct MaxPoolStep {
+  DType dtype = DType::kF32;
+  bool is_backward = false;
+  ImageSizes sizes;
+  Address x, y;
+  Address grad_x;  // backward only
+};
+
 // One exchange between the ranks of a mesh axis. From here to its WaitStep nothing else may touch
 // its memory.
 struct CollectiveStep {
@@ -117,7 +144,9 @@ enum class Lane : uint8_t { kCompute, kCommunication };
 std::string_view lane_name(Lane lane);
 
 struct Step {
-  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep, CollectiveStep, WaitStep> work;
+  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep, ConvStep, MaxPoolStep,
+               CollectiveStep, WaitStep>
+      work;
   Lane lane = Lane::kCompute;
   std::vector<int> waits;  // steps of other lanes that end before it begins
   std::string name;        // for people: "h.0.ln_1: add, sum, sub, mul, rsqrt"

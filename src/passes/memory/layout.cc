@@ -41,6 +41,10 @@ bool is_attention(const Node& node) {
   return node.is("scaled_dot_product_attention") ||
          node.is("scaled_dot_product_attention_backward");
 }
+// Other library calls read and write their tensors in order.
+bool is_dense_call(const Node& node) {
+  return ops::has_trait(node, ops::kLibrary) && !is_product(node) && !is_attention(node);
+}
 // Rows of [batch, head, position, width] lie anywhere, but are whole.
 bool has_whole_rows(const ir::Shape& shape, const std::vector<int64_t>& strides) {
   return shape.rank() < 4 || shape[3] == 1 || strides[3] == 1;
@@ -258,9 +262,11 @@ class LayoutPlanner {
             copy_operand(node, i, "attention reads whole rows");
           }
         }
-      } else if (node.is("sort_ids")) {
-        if (at(node.operand(0)).strides != node.operand(0).shape().contiguous_strides()) {
-          copy_operand(node, 0, "sort_ids reads its ids in order");
+      } else if (is_dense_call(node)) {
+        for (int i = 0; i < node.num_operands(); ++i) {
+          if (at(node.operand(i)).strides != node.operand(i).shape().contiguous_strides()) {
+            copy_operand(node, i, node.op() + " reads it in order");
+          }
         }
       } else if (node.body() != nullptr) {
         prepare_kernel(node);
@@ -364,7 +370,7 @@ class LayoutPlanner {
 
   bool can_write(const Node& node, Value value, const Placement& placement) {
     const bool is_dense = placement.strides == value.shape().contiguous_strides();
-    if ((node.is("sort_ids") || is_start(node)) && !is_dense) return false;
+    if ((is_dense_call(node) || is_start(node)) && !is_dense) return false;
     if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
     if (is_attention(node) && !has_whole_rows(value.shape(), placement.strides)) return false;
     if (!is_state_segment(placement.buffer)) return true;

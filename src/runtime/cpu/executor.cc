@@ -7,8 +7,10 @@
 
 #include "base/error.h"
 #include "runtime/cpu/attention/attention.h"
+#include "runtime/cpu/conv.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/gemm_bf16.h"
+#include "runtime/cpu/max_pool.h"
 #include "runtime/cpu/sort_ids.h"
 
 namespace monograph::runtime {
@@ -153,6 +155,18 @@ std::function<void()> Executor::bind(const ir::SortIdsStep& step) const {
 std::function<void()> Executor::bind(const ir::AttentionStep& step) const {
   const auto memory = [this](const ir::Address& at) { return address(at); };
   return [attention = Attention(step, memory)] { attention.run(); };
+}
+
+std::function<void()> Executor::bind(const ir::ConvStep& step) const {
+  return
+      [conv = Conv(step, address(step.x), address(step.weight), address(step.y))] { conv.run(); };
+}
+
+std::function<void()> Executor::bind(const ir::MaxPoolStep& step) const {
+  std::byte* const grad_x = step.is_backward ? address(step.grad_x) : nullptr;
+  return [step, x = address(step.x), y = address(step.y), grad_x] {
+    run_max_pool(step, x, y, grad_x);
+  };
 }
 
 void Executor::run() {

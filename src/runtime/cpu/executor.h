@@ -68,6 +68,8 @@ class Executor {
   std::function<void()> bind(const ir::GemmStep& step) const;
   std::function<void()> bind(const ir::SortIdsStep& step) const;
   std::function<void()> bind(const ir::AttentionStep& step) const;
+  std::function<void()> bind(const ir::ConvStep& step) const;
+  std::function<void()> bind(const ir::MaxPoolStep& step) const;
   ir::Literal read(const ir::ProgramTensor& tensor) const;
   void write(const ir::ProgramTensor& tensor, const ir::Literal& value, std::string_view kind);
 
