@@ -13,6 +13,7 @@ Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
   result.graph = traced.clone();
   passes::PassContext context;
   context.link = options.link;
+  context.loss_chunk_bytes = options.loss_chunk_bytes;
   result.passes = run_passes(*result.graph, context, options);
   const auto start = std::chrono::steady_clock::now();
   context.set_pass("layout");

@@ -13,6 +13,7 @@ struct PassOptions {
   std::string dump_dir = {};  // "03.fold_constants.before.txt" and ".after.txt"; empty: none
   bool verify = true;         // after each pass that changed the graph
   ir::LinkModel link = {};    // of collectives
+  int64_t loss_chunk_bytes = passes::PassContext::kLossChunkBytes;  // see chunk_loss_head
 };
 
 // One application of a pass, as it went.

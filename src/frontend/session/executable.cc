@@ -14,7 +14,8 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,
           .verify = options.verify == "fatal",
-          .link = options.link};
+          .link = options.link,
+          .loss_chunk_bytes = options.loss_chunk_bytes};
 }
 
 class Interpreted : public Executable {

@@ -90,7 +90,8 @@ class Golden {
 
   // Trains and compares losses, gradient norms, rates and parameter norms.
   template <typename Model>
-  void train(const Model& model, int num_steps, double tolerance, const std::string& backend) {
+  void train(const Model& model, int num_steps, double tolerance,
+             const session::CompileOptions& options) {
     Compiled step = session.compile(
         [&](const Tensor& x, const Tensor& y) {
           const Tensor loss = model.loss(x, y);
@@ -99,7 +100,7 @@ class Golden {
                          {"gradient_norm", metrics.gradient_norm},
                          {"learning_rate", metrics.learning_rate}};
         },
-        {.backend = backend});
+        options);
     for (int i = 0; i < num_steps; ++i) {
       const Results results = step(batch(i));
       const auto near = [&](double got, const json& expected) {
@@ -198,7 +199,7 @@ TEST(GoldenTest, TinyGptForwardAndGradients) {
 TEST(GoldenTest, TinyGptTrainsInterpreted) {
   nn::GPT model(gpt_config("gpt_tiny"));
   Golden golden("gpt_tiny", model);
-  golden.train(model, 10, 1e-4, "interpret");
+  golden.train(model, 10, 1e-4, {.backend = "interpret"});
 }
 
 TEST(GoldenTest, MlpTrainsInterpreted) {
@@ -206,25 +207,32 @@ TEST(GoldenTest, MlpTrainsInterpreted) {
   Golden golden("mlp", model);
   golden.compare_logits(model, 1e-5);
   golden.compare_gradients(model, 1e-4);
-  golden.train(model, 3, 1e-4, "interpret");
+  golden.train(model, 3, 1e-4, {.backend = "interpret"});
 }
 
 TEST(GoldenTest, TinyGptTrainsCompiled) {
   nn::GPT model(gpt_config("gpt_tiny"));
   Golden golden("gpt_tiny", model);
-  golden.train(model, 10, 1e-4, "cpu");
+  golden.train(model, 10, 1e-4, {});
 }
 
 TEST(GoldenTest, MlpTrainsCompiled) {
   nn::MLP model({});
   Golden golden("mlp", model);
-  golden.train(model, 50, 1e-4, "cpu");
+  golden.train(model, 50, 1e-4, {});
 }
 
 TEST(GoldenTest, NanoGptTrainsCompiled) {
   nn::GPT model(gpt_config("gpt_nano"));
   Golden golden("gpt_nano", model);
-  golden.train(model, 200, 1e-3, "cpu");
+  golden.train(model, 200, 1e-3, {});
+}
+
+// Products in bf16 on float32 parameters, as PyTorch's autocast does them.
+TEST(GoldenTest, NanoGptTrainsInBF16) {
+  nn::GPT model(gpt_config("gpt_nano_bf16"));
+  Golden golden("gpt_nano_bf16", model);
+  golden.train(model, 50, 2e-2, {.precision = "bf16"});
 }
 
 }  // namespace

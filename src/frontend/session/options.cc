@@ -11,7 +11,7 @@ namespace monograph::session {
 namespace {
 
 const std::vector<std::string_view> kNames = {
-    "backend",   "comm_optimization_level", "disable_pass", "dump_dir", "fullgraph", "mode",
+    "backend",   "comm_optimization_level", "disable_pass", "dump_dir", "fullgraph", "loss_chunk_bytes", "mode",
     "precision", "recompile_limit",         "stop_after",   "verify"};
 
 void check_value(std::string_view name, std::string_view value,
@@ -57,6 +57,8 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.stop_after = parse_count(name, value, -1, "a number of passes, or -1 for all");
   } else if (name == "recompile_limit") {
     options.recompile_limit = parse_count(name, value, 1, "a number of compilations, 1 or more");
+  } else if (name == "loss_chunk_bytes") {
+    options.loss_chunk_bytes = parse_count(name, value, 1, "a number of bytes, 1 or more");
   } else if (name == "dump_dir") {
     options.dump_dir = value;
   } else {
@@ -85,6 +87,10 @@ void check_options(const CompileOptions& options) {
   if (options.stop_after < -1) {
     throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
                      options.stop_after);
+  }
+  if (options.loss_chunk_bytes < 1) {
+    throw_user_error("option loss_chunk_bytes={}: use a number of bytes, 1 or more",
+                     options.loss_chunk_bytes);
   }
 }
 

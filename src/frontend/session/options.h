@@ -19,6 +19,8 @@ struct CompileOptions {
   std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
   int64_t stop_after = -1;    // passes that may change the graph; -1: all
+  // Logits are made in chunks of so many bytes at most, where nothing needs them whole.
+  int64_t loss_chunk_bytes = passes::PassContext::kLossChunkBytes;
   std::string dump_dir = {};  // the graph before and after each pass, as text files
   // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
   int64_t comm_optimization_level = 2;

@@ -93,7 +93,8 @@ void Gemm::run_float(const Tile& tile) const {
   const dnnl_status_t status =
       dnnl_sgemm(step_.transpose_a ? 'T' : 'N', step_.transpose_b ? 'T' : 'N', tile.num_rows,
                  tile.num_columns, step_.k, 1.0f, static_cast<const float*>(a_) + tile.a, step_.lda,
-                 static_cast<const float*>(b_) + tile.b, step_.ldb, 0.0f, c, step_.ldc);
+                 static_cast<const float*>(b_) + tile.b, step_.ldb, step_.accumulates ? 1.0f : 0.0f,
+                 c, step_.ldc);
   check(status == dnnl_success, "dnnl_sgemm {}x{}x{} lda {} ldb {} ldc {}: status {}",
         tile.num_rows, tile.num_columns, step_.k, step_.lda, step_.ldb, step_.ldc,
         static_cast<int>(status));
@@ -107,7 +108,7 @@ void Gemm::run_double(const Tile& tile) const {
   double* const c = static_cast<double*>(c_) + tile.c;
   for (int64_t i = 0; i < tile.num_rows; ++i) {
     double* const row = c + i * step_.ldc;
-    std::fill(row, row + tile.num_columns, 0.0);
+    if (!step_.accumulates) std::fill(row, row + tile.num_columns, 0.0);
     for (int64_t k = 0; k < step_.k; ++k) {
       const double x = step_.transpose_a ? a[k * step_.lda + i] : a[i * step_.lda + k];
       for (int64_t j = 0; j < tile.num_columns; ++j) {

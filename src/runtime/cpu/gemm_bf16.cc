@@ -66,7 +66,13 @@ GemmBF16::GemmBF16(const ir::GemmStep& step, void* a, void* b, void* c, void* bi
     const dnnl::matmul::desc operation =
         bias == nullptr ? dnnl::matmul::desc(desc_a, desc_b, desc_c)
                         : dnnl::matmul::desc(desc_a, desc_b, desc_bias, desc_c);
-    dnnl::matmul::primitive_desc description(operation, cpu_engine());
+    dnnl::primitive_attr attributes;
+    if (step.accumulates) {
+      dnnl::post_ops added;
+      added.append_sum(1.0f);
+      attributes.set_post_ops(added);
+    }
+    dnnl::matmul::primitive_desc description(operation, attributes, cpu_engine());
     dnnl::matmul matmul(description);
     primitive_ = std::make_shared<Primitive>(
         Primitive{std::move(description), std::move(matmul), dnnl::stream(cpu_engine()), {}});
