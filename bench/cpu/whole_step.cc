@@ -2,19 +2,21 @@
 //   bench_cpu_whole_step LAYERS HEADS WIDTH BLOCK BATCH VOCABULARY LEARNING_RATE [OPTION=VALUE ...]
 // OPTION is one of session::set_option: precision=bf16, disable_pass=chunk_loss_head.
 // Weights are those of bench/golden/deterministic.py. Reads lines from standard input and answers
-// each with one line of JSON:
-//   batch t t t ...    tokens, then targets, of the next step: its loss and seconds
-//   report             where the time of the steps since the last report went, and the memory
+// each with one line of JSON. "batch t t t ..." runs a step on those tokens and targets: its loss,
+// seconds and processor seconds. "report": where the time since the last report went, and the
+// memory. "table" writes the same by kernel and product to standard error, for people.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "frontend/session/monograph.h"
+#include "runtime/cpu/copy_bandwidth.h"
 #include "train/report.h"
 
 namespace monograph {
@@ -46,6 +48,12 @@ ir::Literal weights(const std::string& name, const ir::Shape& shape, uint32_t nu
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double cpu_seconds() {  // of all threads
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 class WholeStep {
@@ -91,8 +99,11 @@ class WholeStep {
     const ir::Shape shape{batch_, block_};
     const auto tokens = ir::Literal::from_i64(shape, x), targets = ir::Literal::from_i64(shape, y);
     const auto start = Clock::now();
+    const double cpu_start = cpu_seconds();
     const double loss = step_(tokens, targets).loss();
-    return fmt::format("{{\"loss\": {:.9g}, \"seconds\": {:.9g}}}", loss, seconds_since(start));
+    step_ns_.push_back(static_cast<int64_t>(1e9 * seconds_since(start)));
+    return fmt::format("{{\"loss\": {:.9g}, \"seconds\": {:.9g}, \"cpu_seconds\": {:.9g}}}", loss,
+                       seconds_since(start), cpu_seconds() - cpu_start);
   }
 
   std::string report() {
@@ -120,6 +131,14 @@ class WholeStep {
         (all - products - attention) / count);
   }
 
+  std::string table() {
+    const train::RunReport run =
+        train::make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
+                               runtime::measure_copy_bandwidth());
+    train::print(stderr, run);
+    return "{}";
+  }
+
  private:
   static session::CompileOptions options_of(const std::vector<std::string>& arguments) {
     session::CompileOptions options;
@@ -137,6 +156,7 @@ class WholeStep {
   session::Compiled step_;
   session::Executable* executable_ = nullptr;
   std::vector<runtime::StepTime> before_;
+  std::vector<int64_t> step_ns_;
   double compile_s_ = 0;
 };
 
@@ -156,7 +176,11 @@ int main(int argc, char** argv) {
     std::istringstream words(line);
     std::string command;
     words >> command;
-    fmt::print("{}\n", command == "report" ? step.report() : step.run(words));
+    if (command == "report") {
+      fmt::print("{}\n", step.report());
+    } else {
+      fmt::print("{}\n", command == "table" ? step.table() : step.run(words));
+    }
     std::fflush(stdout);
   }
   return 0;

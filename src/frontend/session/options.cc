@@ -10,9 +10,17 @@
 namespace monograph::session {
 namespace {
 
-const std::vector<std::string_view> kNames = {
-    "backend",   "comm_optimization_level", "disable_pass", "dump_dir", "fullgraph", "loss_chunk_bytes", "mode",
-    "precision", "recompile_limit",         "stop_after",   "verify"};
+const std::vector<std::string_view> kNames = {"backend",
+                                              "comm_optimization_level",
+                                              "disable_pass",
+                                              "dump_dir",
+                                              "fullgraph",
+                                              "loss_chunk_bytes",
+                                              "mode",
+                                              "precision",
+                                              "recompile_limit",
+                                              "stop_after",
+                                              "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {

@@ -18,7 +18,7 @@ struct CompileOptions {
   int64_t recompile_limit = 8;    // signatures and paths compiled; calls past it run op by op
   std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
-  int64_t stop_after = -1;    // passes that may change the graph; -1: all
+  int64_t stop_after = -1;  // passes that may change the graph; -1: all
   // Logits are made in chunks of so many bytes at most, where nothing needs them whole.
   int64_t loss_chunk_bytes = passes::PassContext::kLossChunkBytes;
   std::string dump_dir = {};  // the graph before and after each pass, as text files

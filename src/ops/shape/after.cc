@@ -5,12 +5,10 @@ namespace monograph::ops::defs {
 namespace {
 
 std::vector<Sample> samples() {
-  const SampleOperand x{{ir::DType::kF32, {2, 3}}}, y{{ir::DType::kF32, {4}}};
-  return {{.operands = {x, y}, .attributes = {}},
-          {.operands = {y, x, y}, .attributes = {}},
-          {.operands = {{{ir::DType::kI64, {3}}, -9, 9}, x},
-           .attributes = {},
-           .check_gradient = false}};
+  const SampleOperand x{{ir::DType::kF32, {2, 3}}}, token{{ir::DType::kI64, {4}}, -9, 9};
+  return {{.operands = {x, token}, .attributes = {}},
+          {.operands = {x, token, token}, .attributes = {}},
+          {.operands = {token, token}, .attributes = {}, .check_gradient = false}};
 }
 
 }  // namespace

@@ -145,12 +145,16 @@ class Chunks {
   Value chunk_of(Value value) {
     const auto known = values_.find(value);
     if (known != values_.end()) return known->second;
-    Value& result = values_[value];
-    if (is_worth_cloning(*value.node)) return result = clone(*value.node);
-    std::vector<int64_t> dims = chunk_shape(value.shape()).dims();
-    dims[0] = region_.num_rows;
-    result = rows_along(build_.reshape(value, Shape(std::move(dims))), 0);
-    return values_[value] = result;
+    Value result;
+    if (is_worth_cloning(*value.node)) {
+      result = clone(*value.node);
+    } else {
+      std::vector<int64_t> dims = chunk_shape(value.shape()).dims();
+      dims[0] = region_.num_rows;
+      result = rows_along(build_.reshape(value, Shape(std::move(dims))), 0);
+    }
+    values_[value] = result;
+    return result;
   }
 
   // Wide and of nothing but narrow operands: `targets == iota`, a constant.

@@ -148,7 +148,7 @@ class LayoutPlanner {
     }
   }
 
-  // Over an operand in scratch, if it lies in order and no result before was written there.
+  // Over an operand in scratch, if it lies in order and no other result is written there.
   Placement place_of(const Node& kernel, int result) {
     const ir::TensorType& type = kernel.types()[result];
     const Value operand = overwritten_by(kernel, result, reads_);
@@ -252,8 +252,7 @@ class LayoutPlanner {
     return !view_placement(view, 0, *permuted).has_value();
   }
 
-  // --- placing
-  // ------------------------------------------------------------------------------------
+  // --- placing ----------------------------------------------------------------------------------
 
   void place_nodes() {
     for (auto& taken : graph_.take_nodes()) {
@@ -323,9 +322,7 @@ class LayoutPlanner {
     const Value sum = node.operand(0);
     const Placement& place = at(node.result());
     if (has_one_reader(reads_, sum) && at(sum) == place) return;
-    context_.remark(node,
-                    "the matrix that it is added to is copied under it: it is needed itself, "
-                    "or lies elsewhere");
+    context_.remark(node, "the matrix that it is added to is copied: it is needed, or elsewhere");
     node.set_operand(0, clone_to(sum, place, node));
   }
 
