@@ -1,4 +1,5 @@
-"""Writes tests/golden/{gpt_nano,gpt_tiny,llama_tiny,mlp}.json: training runs in PyTorch that ours must repeat.
+"""Writes tests/golden/{gpt_nano,gpt_nano_bf16,gpt_tiny,llama_tiny,mlp}.json: training runs in PyTorch
+that ours must repeat.
 
 Run with a Python that has torch and numpy: python bench/golden/make_golden.py. The tests read
 the JSON files only. Weights and batches come from deterministic.py, so a C++ test makes the same.
@@ -37,6 +38,9 @@ def gpt(**sizes):
 
 RUNS = {
     "gpt_nano": gpt(n_layer=4, n_head=4, n_embd=128, block_size=64, batch_size=8, num_steps=200),
+    "gpt_nano_bf16": gpt(
+        n_layer=4, n_head=4, n_embd=128, block_size=64, batch_size=8, num_steps=50, precision="bf16"
+    ),
     "gpt_tiny": gpt(n_layer=2, n_head=2, n_embd=32, block_size=16, batch_size=2, num_steps=10),
     "llama_tiny": {
         "model": "llama",
@@ -86,8 +90,9 @@ def norms(tensors):
     return {name: t.double().norm().item() for name, t in tensors.items()}
 
 
-def train(config, text, dtype):
-    """Runs the whole training; returns what the golden file records, as Python floats."""
+def train(config, text, dtype, autocast=False):
+    """Runs the whole training; returns what the golden file records, as Python floats. With autocast,
+    products compute in bfloat16 on float32 parameters."""
     is_mlp = config["model"] == "mlp"
     parameters_of, logits_of = models.FAMILIES[config["model"]]
     shapes = list(parameters_of(config))
@@ -108,8 +113,9 @@ def train(config, text, dtype):
     out = {"losses": [], "gradient_norms": [], "parameter_norms": {}}
     for step in range(config["num_steps"]):
         x, y = batch(text, config, step)
-        logits = logits_of(parameters, config, x)
-        loss = F.cross_entropy(logits.flatten(0, -2), y.flatten())
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = logits_of(parameters, config, x)
+            loss = F.cross_entropy(logits.flatten(0, -2), y.flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if step == 0:
@@ -144,11 +150,13 @@ def shorten(value):
 def make(name, text):
     began = time.monotonic()
     config = RUNS[name]
-    single = train(config, text, torch.float32)
+    is_narrow = config.get("precision") == "bf16"
+    single = train(config, text, torch.float32, autocast=is_narrow)
     double = train(config, text, torch.float64)
     drift = max(abs(a - b) / b for a, b in zip(single["losses"], double["losses"]))
+    kind = "bfloat16 autocast" if is_narrow else "float32"
     record = {
-        "what": "bench/golden/make_golden.py wrote this: float32 training in PyTorch",
+        "what": f"bench/golden/make_golden.py wrote this: {kind} training in PyTorch",
         "torch_version": torch.__version__,
         "text": "text.txt",
         "config": config,

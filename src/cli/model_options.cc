@@ -39,6 +39,9 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
   arguments.option("disable-pass", &options.disabled_passes, "passes to leave out");
   arguments.option("stop-after", &options.stop_after,
                    "run only so many of the passes that may be left out; -1: all");
+  arguments.option("loss-chunk-bytes", &options.loss_chunk_bytes,
+                   "most bytes of logits at a time, where nothing needs them whole; 0: what "
+                   "suits the device");
   arguments.option("dump-dir", &options.dump_dir,
                    "write the graph before and after each pass to this folder");
 }

@@ -172,11 +172,14 @@ class ProgramBuilder {
   }
 
   void add_gemm(const Node& node) {
-    const bool has_bias = node.is("addmm");
-    const Value a = node.operand(has_bias ? 1 : 0);
-    const Value b = node.operand(has_bias ? 2 : 1);
+    const Value a = node.operand(node.num_operands() - 2);
+    const Value b = node.operand(node.num_operands() - 1);
     const Value c{const_cast<Node*>(&node), 0};
     ir::GemmStep gemm;
+    gemm.accumulates = passes::is_accumulation(node);
+    const bool has_bias = node.is("addmm") && !gemm.accumulates;
+    check(!gemm.accumulates || at(node.operand(0)) == at(c),
+          "a sum does not lie under its product");
     gemm.dtype = a.dtype();
     gemm.result_dtype = c.dtype();
     gemm.m = a.shape()[-2];

@@ -5,6 +5,12 @@
 #include "compiler/build_program.h"
 
 namespace monograph::compiler {
+namespace {
+
+// Products of many rows keep a GPU busy; its cache holds no chunk anyway.
+constexpr int64_t kGpuLossChunkBytes = int64_t{1} << 30;
+
+}  // namespace
 
 Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
                     const PassOptions& options) {
@@ -13,6 +19,8 @@ Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
   result.graph = traced.clone();
   passes::PassContext context;
   context.link = options.link;
+  if (options.device.is_cuda()) context.loss_chunk_bytes = kGpuLossChunkBytes;
+  if (options.loss_chunk_bytes > 0) context.loss_chunk_bytes = options.loss_chunk_bytes;
   result.passes = run_passes(*result.graph, context, options);
   const auto start = std::chrono::steady_clock::now();
   context.set_pass("layout");

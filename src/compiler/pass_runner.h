@@ -15,6 +15,7 @@ struct PassOptions {
   bool verify = true;          // after each pass that changed the graph
   ir::LinkModel link = {};     // of collectives
   ir::DeviceSpec device = {};  // what the step is compiled for
+  int64_t loss_chunk_bytes = 0;  // see chunk_loss_head; 0: what suits the device
 };
 
 // One application of a pass, as it went.

@@ -8,6 +8,7 @@
 #include "passes/fuse/legalize_reductions.h"
 #include "passes/fuse/scale_before_sum.h"
 #include "passes/fuse/select_gathers.h"
+#include "passes/loss_head/chunk_loss_head.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
@@ -39,6 +40,8 @@ constexpr PipelineStep kPipeline[] = {
      "what is pointwise and what is a product is known now; its constants go along"},
     {"scale_before_sum", passes::scale_before_sum,
      "constants are on the right, and reductions have their final axes"},
+    {"chunk_loss_head", passes::chunk_loss_head,
+     "the loss and its gradient have their final form, and nothing is fused"},
     {"widen_products", passes::widen_products, "who reads a product is final"},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,

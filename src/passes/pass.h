@@ -24,6 +24,9 @@ class PassContext {
   const std::vector<Remark>& remarks() const { return remarks_; }
 
   ir::LinkModel link;  // of collectives (see bucket_all_reduce)
+  // Most bytes of logits at a time (see chunk_loss_head).
+  static constexpr int64_t kLossChunkBytes = int64_t{64} << 20;
+  int64_t loss_chunk_bytes = kLossChunkBytes;
 
  private:
   std::string pass_;

@@ -14,7 +14,8 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .dump_dir = options.dump_dir,
           .verify = options.verify == "fatal",
           .link = options.link,
-          .device = ir::DeviceSpec::named(options.target)};
+          .device = ir::DeviceSpec::named(options.target),
+          .loss_chunk_bytes = options.loss_chunk_bytes};
 }
 
 namespace {

@@ -23,7 +23,10 @@ struct CompileOptions {
   int64_t recompile_limit = 8;    // signatures and paths compiled; calls past it run op by op
   std::string verify = "fatal";   // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
-  int64_t stop_after = -1;    // passes that may change the graph; -1: all
+  int64_t stop_after = -1;  // passes that may change the graph; -1: all
+  // Logits are made in chunks of so many bytes at most, where nothing needs them whole; 0: of what
+  // suits the device.
+  int64_t loss_chunk_bytes = 0;
   std::string dump_dir = {};  // the graph before and after each pass, as text files
   // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
   int64_t comm_optimization_level = 2;

@@ -30,8 +30,8 @@ std::string matrix_text(const Address& address, int64_t leading, bool transposed
 }
 
 std::string text(const GemmStep& step) {
-  std::string result =
-      fmt::format("gemm {} {}x{}x{}", dtype_name(step.dtype), step.m, step.n, step.k);
+  std::string result = fmt::format("gemm {} {}x{}x{}{}", dtype_name(step.dtype), step.m, step.n,
+                                   step.k, step.accumulates ? " added" : "");
   if (step.result_dtype != step.dtype) {
     result += fmt::format(" -> {}", dtype_name(step.result_dtype));
   }

@@ -36,9 +36,9 @@ struct KernelStep {
   std::vector<Address> arguments;
 };
 
-// c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows): f32, f64, or bf16 operands with a bf16
-// or f32 result (accumulated in f32); row-major with leading dimensions; for every index of
-// `batch`, with element strides per batch axis.
+// c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows; + c[b] as it was): f32, f64, or bf16
+// operands with a bf16 or f32 result (accumulated in f32); row-major with leading dimensions; for
+// every index of `batch`, with element strides per batch axis.
 struct GemmStep {
   DType dtype = DType::kF32;         // of a and b
   DType result_dtype = DType::kF32;  // of c
@@ -47,6 +47,7 @@ struct GemmStep {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   std::vector<int64_t> batch, batch_strides_a, batch_strides_b, batch_strides_c;
   Address a, b, c;
+  bool accumulates = false;  // adds to what c holds
   bool has_bias = false;
   bool bias_along_rows = false;  // bias[i] for row i (a transposed product) instead of bias[j]
   Address bias;

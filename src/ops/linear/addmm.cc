@@ -9,10 +9,11 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
   const ir::TensorType& bias = context.operands[0];
   std::vector<ir::TensorType> types =
       matmul_op.infer({context.op, context.operands.subspan(1), context.attributes});
+  const bool is_whole = bias == types[0];
   const bool fits = bias.dtype == types[0].dtype || bias.dtype == ir::DType::kF32;
-  if (!fits || bias.shape != ir::Shape{types[0].shape[-1]}) {
-    context.fail("bias is {} for a product {}: use {}[{}]", bias.str(), types[0].str(),
-                 ir::dtype_name(types[0].dtype), types[0].shape[-1]);
+  if (!is_whole && (!fits || bias.shape != ir::Shape{types[0].shape[-1]})) {
+    context.fail("bias is {} for a product {}: use {}[{}], or {}", bias.str(), types[0].str(),
+                 ir::dtype_name(types[0].dtype), types[0].shape[-1], types[0].str());
   }
   return types;
 }
@@ -49,22 +50,25 @@ ir::TensorType f32(ir::Shape shape) {
 
 std::vector<Sample> samples() {
   return {{.operands = {{f32({5})}, {f32({3, 4})}, {f32({4, 5})}}, .attributes = {}},
-          {.operands = {{f32({2})}, {f32({2, 3, 4})}, {f32({4, 2})}}, .attributes = {}}};
+          {.operands = {{f32({2})}, {f32({2, 3, 4})}, {f32({4, 2})}}, .attributes = {}},
+          {.operands = {{f32({3, 5})}, {f32({3, 4})}, {f32({4, 5})}}, .attributes = {}},
+          {.operands = {{f32({2, 3, 2})}, {f32({2, 3, 4})}, {f32({2, 4, 2})}}, .attributes = {}}};
 }
 
 std::vector<BadSample> bad_samples() {
   return {{{f32({4}), f32({3, 4}), f32({4, 5})}, {}, "bias is f32[4] for a product f32[3,5]: use"},
+          {{f32({3, 4}), f32({3, 4}), f32({4, 5})}, {}, "use f32[5], or f32[3,5]"},
           {{f32({5}), f32({3, 4}), f32({3, 5})}, {}, "operands are f32[3,4] and f32[3,5]"}};
 }
 
 }  // namespace
 
-// addmm(bias, a, b) = a b + bias
+// addmm(bias, a, b) = a b + bias, as BLAS's gemm with beta = 1 where bias is a matrix
 const OpDef addmm_op = {
     .name = "addmm",
     .doc =
-        "Matrix product plus a bias of the last dim, of the result's dtype or f32: "
-        "matmul(a, b) + bias.",
+        "matmul(a, b) + bias: a bias of the last dim, of the result's dtype or f32, or a whole "
+        "matrix of the result's type, which the product is accumulated on.",
     .operands = {"bias", "a", "b"},
     .attributes = {{"dtype", AttributeKind::kDType, true}},
     .traits = kLibrary,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/registry.h"
+#include "passes/memory/reads.h"
 
 namespace monograph::passes {
 namespace {
@@ -79,7 +80,8 @@ class LayoutPlanner {
     state_packs_ = std::move(placed.packs);
     users_ = ir::users_of(graph_);
     for (Value root : graph_.roots()) roots_.insert(root);
-    find_last_reads();
+    reads_ = collect_reads(
+        graph_, [&](const Node& node) { return is_start(node) || state_packs_.contains(&node); });
     collect_wishes();
     place_nodes();
     finish_updates();
@@ -95,24 +97,6 @@ class LayoutPlanner {
   }
 
  private:
-  // The last node that reads each state's memory, through views and packs too.
-  void find_last_reads() {
-    std::unordered_map<const Node*, std::vector<const Node*>> states_under;
-    for (const auto& node : graph_.nodes()) {
-      if (node->is("state")) states_under[node.get()] = {node.get()};
-      std::vector<const Node*> reached;
-      for (Value operand : node->operands()) {
-        const auto found = states_under.find(operand.node);
-        if (found == states_under.end()) continue;
-        reached.insert(reached.end(), found->second.begin(), found->second.end());
-      }
-      for (const Node* state : reached) last_read_[state] = node->id();
-      const bool same_memory =
-          is_view(*node) || is_start(*node) || state_packs_.contains(node.get());
-      if (same_memory && !reached.empty()) states_under[node.get()] = std::move(reached);
-    }
-  }
-
   // --- wishes: where a value should be written, seen from its consumers --------------------------
 
   int new_buffer(int64_t num_bytes) {
@@ -154,7 +138,41 @@ class LayoutPlanner {
       if (is_gather(**node)) wish_parts(**node);
       if (is_in_place(**node)) wish_exchanged(**node);
       if (is_view(**node)) wish_operand(**node);
+      if (is_accumulation(**node) && has_one_reader(reads_, (*node)->operand(0))) wish_sum(**node);
+      if ((*node)->body() != nullptr) wish_overwritten(**node);
     }
+  }
+
+  // A kernel's result over an operand that is not read again: less memory and less traffic.
+  void wish_overwritten(Node& kernel) {
+    for (int i = 0; i < kernel.num_results(); ++i) {
+      const Placement* place = wish_of(kernel.result(i));
+      if (place == nullptr || is_state_segment(place->buffer)) continue;
+      if (const Value operand = overwritten_by(kernel, i, reads_)) wish(operand, *place);
+    }
+  }
+
+  // Over an operand in scratch, if it lies in order and no other result is written there.
+  Placement place_of(const Node& kernel, int result) {
+    const ir::TensorType& type = kernel.types()[result];
+    const Value operand = overwritten_by(kernel, result, reads_);
+    if (!operand) return new_contiguous(type);
+    const Placement& place = at(operand);
+    for (int other = 0; other < kernel.num_results(); ++other) {
+      const Value value{const_cast<Node*>(&kernel), other};
+      const bool is_there = other < result && at(value) == place;
+      const Placement* wanted = wish_of(value);
+      if (is_there || (wanted != nullptr && *wanted == place)) return new_contiguous(type);
+    }
+    const bool is_scratch = layout_.buffers[place.buffer].segment == Segment::kScratch;
+    const bool is_dense = place.strides == type.shape.contiguous_strides();
+    return is_scratch && is_dense ? place : new_contiguous(type);
+  }
+
+  void wish_sum(Node& product) {
+    const Value result = product.result();
+    if (wish_of(result) == nullptr) wish(result, new_contiguous(result.type()));
+    wish(product.operand(0), *wish_of(result));
   }
 
   void wish_parts(Node& gather) {
@@ -238,8 +256,7 @@ class LayoutPlanner {
     return !view_placement(view, 0, *permuted).has_value();
   }
 
-  // --- placing
-  // ------------------------------------------------------------------------------------
+  // --- placing ----------------------------------------------------------------------------------
 
   void place_nodes() {
     for (auto& taken : graph_.take_nodes()) {
@@ -271,8 +288,14 @@ class LayoutPlanner {
       } else if (node.body() != nullptr) {
         prepare_kernel(node);
       }
-      graph_.append(std::move(taken));
-      place_results(node);
+      if (is_accumulation(node)) {
+        place_results(node);
+        prepare_accumulation(node);
+        graph_.append(std::move(taken));
+      } else {
+        graph_.append(std::move(taken));
+        place_results(node);
+      }
       copy_outputs(node);
     }
   }
@@ -298,6 +321,15 @@ class LayoutPlanner {
         }
       }
     }
+  }
+
+  // The sum lies under the product, or is copied there first.
+  void prepare_accumulation(Node& node) {
+    const Value sum = node.operand(0);
+    const Placement& place = at(node.result());
+    if (has_one_reader(reads_, sum) && at(sum) == place) return;
+    context_.remark(node, "the matrix that it is added to is copied: it is needed, or elsewhere");
+    node.set_operand(0, clone_to(sum, place, node));
   }
 
   void prepare_gather(Node& node) {
@@ -361,9 +393,8 @@ class LayoutPlanner {
         layout_.placements[value] = state_packs_.at(&node);
       } else {
         const Placement* wanted = wish_of(value);
-        layout_.placements[value] = wanted != nullptr && can_write(node, value, *wanted)
-                                        ? *wanted
-                                        : new_contiguous(value.type());
+        layout_.placements[value] =
+            wanted != nullptr && can_write(node, value, *wanted) ? *wanted : place_of(node, i);
       }
     }
   }
@@ -387,8 +418,8 @@ class LayoutPlanner {
       if (static_cast<int>(address.segment) != placement.buffer) continue;
       const int64_t state_end = address.offset + state->types()[0].num_bytes();
       if (address.offset >= end || state_end <= begin) continue;
-      const auto last = last_read_.find(state);
-      const int last_id = last == last_read_.end() ? -1 : last->second;
+      const auto last = reads_.last_of_state.find(state);
+      const int last_id = last == reads_.last_of_state.end() ? -1 : last->second;
       const bool late_reader = last_id > node.id();
       const bool mixed_reader = last_id == node.id() && !reads_in_place(node, value, placement);
       if (late_reader || mixed_reader || !graph_.update_of(state)) {
@@ -456,7 +487,7 @@ class LayoutPlanner {
   PassContext& context_;
   Layout layout_;
   std::unordered_map<const Node*, Placement> state_packs_;
-  std::unordered_map<const Node*, int> last_read_;
+  Reads reads_;
   ir::ValueMap<Placement> wishes_;
   ir::ValueMap<Value> output_at_;
   ir::ValueMap<Value> exchanged_copies_;

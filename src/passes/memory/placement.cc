@@ -81,7 +81,7 @@ std::optional<Placement> view_placement(const ir::Node& view, int index, const P
     const auto& shapes = view.attribute<std::vector<Shape>>("shapes");
     result.offset += pack_offsets(shapes, view.attribute<int64_t>("alignment"))[index];
     result.strides = to.contiguous_strides();
-  } else {
+  } else if (!view.is("after")) {
     throw_internal_error("view_placement: '{}' is no view", view.op());
   }
   return result;
@@ -92,7 +92,7 @@ std::optional<Placement> operand_placement(const ir::Node& view, int index,
   const Shape& from = view.operand(0).shape();
   const Shape& to = view.types()[index].shape;
   Placement operand = result;
-  if (ops::has_trait(view, ops::kDone)) return operand;
+  if (ops::has_trait(view, ops::kDone) || view.is("after")) return operand;
   if (view.is("reshape")) {
     auto strides = reshape_strides(to, result.strides, from);
     if (!strides) return std::nullopt;
@@ -131,6 +131,10 @@ Placement part_placement(const ir::Node& gather, int index, const Placement& res
   const int64_t at = axis < 0 ? axis + result.strides.size() : axis;
   for (int i = 0; i < index; ++i) part.offset += gather.operand(i).shape()[at] * result.strides[at];
   return part;
+}
+
+bool is_accumulation(const ir::Node& node) {
+  return node.is("addmm") && node.operand(0).type() == node.types()[0];
 }
 
 bool is_matrix(const Shape& shape, const std::vector<int64_t>& strides) {

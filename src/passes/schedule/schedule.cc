@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/registry.h"
+#include "passes/memory/placement.h"
 
 namespace monograph::passes {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-// Counts live bytes while nodes run one after the other. A view lives in its operand; placeholders
-// and what leaves the step are always there.
+// Counts live bytes while nodes run one after the other. A view lives in its operand, as does a
+// product in the matrix that it is added to; placeholders and what leaves the step are always
+// there.
 class LiveBytes {
  public:
   explicit LiveBytes(const ir::Graph& graph) {
@@ -43,8 +45,12 @@ class LiveBytes {
   int64_t peak() const { return peak_; }
 
  private:
+  static bool lives_in_operand(const Node& node) {
+    return ops::has_trait(node, ops::kViewLike) || is_accumulation(node);
+  }
+
   static Value root_of(Value value) {
-    while (ops::has_trait(*value.node, ops::kViewLike)) value = value.node->operand(0);
+    while (lives_in_operand(*value.node)) value = value.node->operand(0);
     return value;
   }
 
@@ -53,7 +59,7 @@ class LiveBytes {
   }
 
   static int64_t allocated(const Node& node) {
-    if (node.is_placeholder() || ops::has_trait(node, ops::kViewLike)) return 0;
+    if (node.is_placeholder() || lives_in_operand(node)) return 0;
     int64_t bytes = 0;
     for (const ir::TensorType& type : node.types()) bytes += type.num_bytes();
     return bytes;

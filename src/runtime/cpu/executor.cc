@@ -127,7 +127,7 @@ std::function<void()> Executor::bind(const ir::KernelStep& step) const {
 }
 
 std::function<void()> Executor::bind(const ir::GemmStep& step) const {
-  if (step.dtype == ir::DType::kBF16) {
+  if (step.dtype == ir::DType::kBF16 && is_bf16_fast()) {
     return [gemm = GemmBF16(step, address(step.a), address(step.b), address(step.c),
                             step.has_bias ? address(step.bias) : nullptr)] { gemm.run(); };
   }

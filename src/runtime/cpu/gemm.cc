@@ -3,6 +3,7 @@
 #include <dnnl.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 
@@ -15,6 +16,7 @@ constexpr int64_t kManyTiles = 16;
 constexpr int64_t kTileSide = 128;
 constexpr int64_t kSmallestSide = 64;                  // rather than leave a core idle
 constexpr int64_t kTileAlignment = 16;                 // a vector of float32
+constexpr int64_t kMaxWidenedColumns = 1024;           // panels that stay in cache
 constexpr int64_t kWorthSplitting = int64_t{1} << 20;  // multiplications; less is done at once
 
 struct TileSize {
@@ -47,7 +49,8 @@ TileSize choose_tile(const ir::GemmStep& step, int64_t num_items) {
 
 Gemm::Gemm(const ir::GemmStep& step, const void* a, const void* b, void* c, const void* bias)
     : step_(step), a_(a), b_(b), c_(c), bias_(bias) {
-  check(step.dtype == ir::DType::kF32 || step.dtype == ir::DType::kF64, "gemm of {}",
+  const bool is_bf16 = step.dtype == ir::DType::kBF16;
+  check(is_bf16 || step.dtype == ir::DType::kF32 || step.dtype == ir::DType::kF64, "gemm of {}",
         ir::dtype_name(step.dtype));
   check(step.batch_strides_a.size() == step.batch.size() &&
             step.batch_strides_b.size() == step.batch.size() &&
@@ -55,7 +58,8 @@ Gemm::Gemm(const ir::GemmStep& step, const void* a, const void* b, void* c, cons
         "gemm: batch strides for another number of batch axes than {}", step.batch.size());
   int64_t num_items = 1;
   for (const int64_t extent : step.batch) num_items *= extent;
-  const TileSize size = choose_tile(step, num_items);
+  TileSize size = choose_tile(step, num_items);
+  if (is_bf16) size.columns = std::min(size.columns, kMaxWidenedColumns);
   for (int64_t item = 0; item < num_items; ++item) {
     int64_t a_offset = 0, b_offset = 0, c_offset = 0, rest = item;
     for (size_t axis = step.batch.size(); axis-- > 0; rest /= step.batch[axis]) {
@@ -80,10 +84,21 @@ void Gemm::add_tiles(int64_t a, int64_t b, int64_t c, int64_t num_rows, int64_t 
 }
 
 void Gemm::run() const {
+  static std::atomic<int64_t> num_runs = 0;
+  const int64_t serial = num_runs.fetch_add(1, std::memory_order_relaxed);
   const int count = num_tiles();
 #pragma omp parallel for schedule(static) if (count > 1)
   for (int t = 0; t < count; ++t) {
-    step_.dtype == ir::DType::kF32 ? run_float(tiles_[t]) : run_double(tiles_[t]);
+    switch (step_.dtype) {
+      case ir::DType::kF32:
+        run_float(tiles_[t]);
+        break;
+      case ir::DType::kBF16:
+        run_widened(tiles_[t], serial);
+        break;
+      default:
+        run_double(tiles_[t]);
+    }
   }
 }
 
@@ -93,7 +108,8 @@ void Gemm::run_float(const Tile& tile) const {
   const dnnl_status_t status =
       dnnl_sgemm(step_.transpose_a ? 'T' : 'N', step_.transpose_b ? 'T' : 'N', tile.num_rows,
                  tile.num_columns, step_.k, 1.0f, static_cast<const float*>(a_) + tile.a, step_.lda,
-                 static_cast<const float*>(b_) + tile.b, step_.ldb, 0.0f, c, step_.ldc);
+                 static_cast<const float*>(b_) + tile.b, step_.ldb, step_.accumulates ? 1.0f : 0.0f,
+                 c, step_.ldc);
   check(status == dnnl_success, "dnnl_sgemm {}x{}x{} lda {} ldb {} ldc {}: status {}",
         tile.num_rows, tile.num_columns, step_.k, step_.lda, step_.ldb, step_.ldc,
         static_cast<int>(status));
@@ -107,7 +123,7 @@ void Gemm::run_double(const Tile& tile) const {
   double* const c = static_cast<double*>(c_) + tile.c;
   for (int64_t i = 0; i < tile.num_rows; ++i) {
     double* const row = c + i * step_.ldc;
-    std::fill(row, row + tile.num_columns, 0.0);
+    if (!step_.accumulates) std::fill(row, row + tile.num_columns, 0.0);
     for (int64_t k = 0; k < step_.k; ++k) {
       const double x = step_.transpose_a ? a[k * step_.lda + i] : a[i * step_.lda + k];
       for (int64_t j = 0; j < tile.num_columns; ++j) {

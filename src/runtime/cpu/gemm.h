@@ -8,9 +8,9 @@
 
 namespace monograph::runtime {
 
-// A GemmStep with its addresses: float32 by oneDNN, float64 by plain loops. The product is cut into
-// tiles whatever the number of threads, each computed by one of them, so that its bits do not
-// depend on it.
+// A GemmStep with its addresses: float32 by oneDNN, bf16 widened to it (where that is faster, see
+// gemm_bf16.h), float64 by plain loops. The product is cut into tiles whatever the number of
+// threads, each computed by one of them, so that its bits do not depend on it.
 class Gemm {
  public:
   // `bias` is null where the step has none. Memory is the caller's and must outlive the Gemm.
@@ -28,6 +28,9 @@ class Gemm {
   void add_tiles(int64_t a, int64_t b, int64_t c, int64_t num_rows, int64_t num_columns);
   void run_float(const Tile& tile) const;
   void run_double(const Tile& tile) const;
+  // `serial` tells the runs of all products apart: a panel stays widened within one.
+  void run_widened(const Tile& tile, int64_t serial) const;
+  void add_wide_bias(float* c, int64_t ldc, const Tile& tile) const;
   template <typename T>
   void add_bias(T* c, const Tile& tile) const;
 

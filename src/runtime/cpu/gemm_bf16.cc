@@ -41,6 +41,18 @@ dnnl::memory::desc matrix(const ir::GemmStep& step, const std::vector<int64_t>& 
 
 }  // namespace
 
+bool is_bf16_fast() {
+#ifdef __x86_64__
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  constexpr auto kAmx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  if ((isa & kAmx) == kAmx) return true;
+  const bool has_slow_ones = __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512fp16");
+  return __builtin_cpu_supports("avx512bf16") && !has_slow_ones;
+#else
+  return true;
+#endif
+}
+
 struct GemmBF16::Primitive {
   dnnl::matmul::primitive_desc description;
   dnnl::matmul matmul;
@@ -66,7 +78,13 @@ GemmBF16::GemmBF16(const ir::GemmStep& step, void* a, void* b, void* c, void* bi
     const dnnl::matmul::desc operation =
         bias == nullptr ? dnnl::matmul::desc(desc_a, desc_b, desc_c)
                         : dnnl::matmul::desc(desc_a, desc_b, desc_bias, desc_c);
-    dnnl::matmul::primitive_desc description(operation, cpu_engine());
+    dnnl::primitive_attr attributes;
+    if (step.accumulates) {
+      dnnl::post_ops added;
+      added.append_sum(1.0f);
+      attributes.set_post_ops(added);
+    }
+    dnnl::matmul::primitive_desc description(operation, attributes, cpu_engine());
     dnnl::matmul matmul(description);
     primitive_ = std::make_shared<Primitive>(
         Primitive{std::move(description), std::move(matmul), dnnl::stream(cpu_engine()), {}});

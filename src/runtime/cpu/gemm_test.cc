@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -14,14 +15,27 @@ struct Case {
   bool transpose_a, transpose_b;
   std::vector<int64_t> batch;
   bool has_bias, bias_along_rows;
+  bool accumulates = false;
+};
+
+struct BF16 {
+  BF16() = default;
+  explicit BF16(double value) {
+    const auto word = std::bit_cast<uint32_t>(static_cast<float>(value));
+    bits = static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+  }
+  operator double() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  uint16_t bits = 0;
 };
 
 // Runs the step and compares with a plain sum in double. Leading dimensions are padded by 3, so
 // that a mixed-up stride shows.
-template <typename T>
+template <typename T, typename Result = T>
 void check_gemm(const Case& c, ir::DType dtype, double tolerance) {
   ir::GemmStep step;
-  step.dtype = dtype;
+  step.dtype = step.bias_dtype = dtype;
+  step.result_dtype = sizeof(Result) == sizeof(T) ? dtype : ir::DType::kF32;
+  step.accumulates = c.accumulates;
   step.transpose_a = c.transpose_a;
   step.transpose_b = c.transpose_b;
   step.m = c.m, step.n = c.n, step.k = c.k;
@@ -46,7 +60,7 @@ void check_gemm(const Case& c, ir::DType dtype, double tolerance) {
   for (auto* values : {&a, &b, &bias}) {
     for (T& value : *values) value = static_cast<T>(uniform(random));
   }
-  std::vector<T> result(c_size * num_items, T(99));
+  std::vector<Result> result(c_size * num_items, Result(99));
   Gemm(step, a.data(), b.data(), result.data(), c.has_bias ? bias.data() : nullptr).run();
   for (int64_t item = 0; item < num_items; ++item) {
     for (int64_t i = 0; i < c.m; ++i) {
@@ -57,6 +71,7 @@ void check_gemm(const Case& c, ir::DType dtype, double tolerance) {
           const int64_t bt = c.transpose_b ? j * step.ldb + k : k * step.ldb + j;
           sum += static_cast<double>(a[item * a_size + at]) * b[item * b_size + bt];
         }
+        if (c.accumulates) sum += 99;
         if (c.has_bias) sum += bias[c.bias_along_rows ? i : j % c.n];
         const double expected = j < c.n ? sum : 99;  // the padding is not written
         ASSERT_NEAR(result[item * c_size + i * step.ldc + j], expected, tolerance)
@@ -78,6 +93,33 @@ TEST(Gemm, TransposedBatchedAndBiased) {
         }
       }
     }
+  }
+}
+
+// A bf16 product in float32 panels, deeper than one of them too; a bf16 bias only with a bf16
+// result.
+TEST(Gemm, BF16IsWidened) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const int bias : {0, 1, 2}) {
+        const Case c{13, 21, 17, transpose_a, transpose_b, {2}, bias > 0, bias == 2};
+        check_gemm<BF16>(c, ir::DType::kBF16, 4e-2);
+        const Case large{600, 70, 40, transpose_a, transpose_b, {}, bias > 0, bias == 2};
+        check_gemm<BF16>(large, ir::DType::kBF16, 6e-2);
+      }
+      const Case deep{130, 150, 3100, transpose_a, transpose_b, {}, false, false};
+      check_gemm<BF16, float>(deep, ir::DType::kBF16, 1e-3);
+    }
+  }
+}
+
+TEST(Gemm, AddsToWhatIsThere) {
+  for (const bool transpose : {false, true}) {
+    const Case c{150, 140, 60, transpose, !transpose, {2}, false, false, true};
+    check_gemm<float>(c, ir::DType::kF32, 1e-4);
+    check_gemm<double>(c, ir::DType::kF64, 1e-12);
+    check_gemm<BF16>(c, ir::DType::kBF16, 0.5);
+    check_gemm<BF16, float>(c, ir::DType::kBF16, 1e-4);
   }
 }
 

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ir/graph.h"
+
+namespace monograph::analysis {
+
+// Whether a kernel may write its result number `result` over its operand number `operand`, if both
+// lie alike: of one type and as large as the kernel's space, each element read and written in one
+// place, and read in no sweep after the one that writes (docs/loop.md, "In place").
+//   softmax's backward may write over its gradient; x - mean(x) over x; x[ids] over nothing
+bool may_overwrite(const ir::Graph& body, int result, int operand);
+
+}  // namespace monograph::analysis
