@@ -22,15 +22,6 @@ bool is_state_segment(int buffer) {
 bool is_view(const Node& node) {
   return ops::has_trait(node, ops::kViewLike);
 }
-bool is_gather(const Node& node) {
-  return ops::has_trait(node, ops::kGather);
-}
-bool is_start(const Node& node) {
-  return ops::has_trait(node, ops::kStart);
-}
-bool is_in_place(const Node& node) {
-  return ops::has_trait(node, ops::kInPlace);
-}
 // The buckets of gradients, side by side again: their padding must stay zero.
 bool joins_buckets(const Node& node) {
   return node.is("cat") && node.operand(0).node->is("all_reduce_done");
@@ -80,8 +71,9 @@ class LayoutPlanner {
     state_packs_ = std::move(placed.packs);
     users_ = ir::users_of(graph_);
     for (Value root : graph_.roots()) roots_.insert(root);
-    reads_ = collect_reads(
-        graph_, [&](const Node& node) { return is_start(node) || state_packs_.contains(&node); });
+    reads_ = collect_reads(graph_, [&](const Node& node) {
+      return ops::has_trait(node, ops::kStart) || state_packs_.contains(&node);
+    });
     collect_wishes();
     place_nodes();
     finish_updates();
@@ -135,8 +127,8 @@ class LayoutPlanner {
     }
     const auto& nodes = graph_.nodes();
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      if (is_gather(**node)) wish_parts(**node);
-      if (is_in_place(**node)) wish_exchanged(**node);
+      if (ops::has_trait(**node, ops::kGather)) wish_parts(**node);
+      if (ops::has_trait(**node, ops::kInPlace)) wish_exchanged(**node);
       if (is_view(**node)) wish_operand(**node);
       if (is_accumulation(**node) && has_one_reader(reads_, (*node)->operand(0))) wish_sum(**node);
       if ((*node)->body() != nullptr) wish_overwritten(**node);
@@ -212,14 +204,15 @@ class LayoutPlanner {
     const auto users = users_.find(value);
     return !roots_.contains(value) && users != users_.end() &&
            std::all_of(users->second.begin(), users->second.end(),
-                       [](const Node* user) { return is_in_place(*user); }) &&
+                       [](const Node* user) { return ops::has_trait(*user, ops::kInPlace); }) &&
            is_own_memory(value);
   }
 
   bool is_own_memory(Value value) const {
     const Node& node = *value.node;
     if (node.is_placeholder() || state_packs_.contains(&node)) return false;
-    if (!is_gather(node) && (!is_view(node) || ops::has_trait(node, ops::kDone))) return true;
+    if (!ops::has_trait(node, ops::kGather) && (!is_view(node) || ops::has_trait(node, ops::kDone)))
+      return true;
     if (node.num_results() > 1) return false;
     return std::all_of(node.operands().begin(), node.operands().end(), [&](Value operand) {
       const auto users = users_.find(operand);  // a copy made here has none
@@ -263,9 +256,9 @@ class LayoutPlanner {
       Node& node = *taken;
       if (is_view(node)) {
         prepare_view(node);
-      } else if (is_gather(node)) {
+      } else if (ops::has_trait(node, ops::kGather)) {
         prepare_gather(node);
-      } else if (is_start(node)) {
+      } else if (ops::has_trait(node, ops::kStart)) {
         prepare_exchange(node);
       } else if (is_product(node)) {
         for (int i = node.num_operands() - 2; i < node.num_operands(); ++i) {
@@ -344,7 +337,7 @@ class LayoutPlanner {
   }
 
   void prepare_exchange(Node& node) {
-    if (!is_in_place(node)) {
+    if (!ops::has_trait(node, ops::kInPlace)) {
       const Value operand = node.operand(0);
       if (at(operand).strides == operand.shape().contiguous_strides()) return;
       return copy_operand(node, 0, "a collective sends elements in order");
@@ -401,7 +394,7 @@ class LayoutPlanner {
 
   bool can_write(const Node& node, Value value, const Placement& placement) {
     const bool is_dense = placement.strides == value.shape().contiguous_strides();
-    if ((is_dense_call(node) || is_start(node)) && !is_dense) return false;
+    if ((is_dense_call(node) || ops::has_trait(node, ops::kStart)) && !is_dense) return false;
     if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
     if (is_attention(node) && !has_whole_rows(value.shape(), placement.strides)) return false;
     if (!is_state_segment(placement.buffer)) return true;
