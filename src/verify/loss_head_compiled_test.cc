@@ -50,7 +50,7 @@ Tensor penalised(const Head& head, const Tensor& x, const Tensor& targets) {
 
 // No cross entropy at all: a smooth distance to a row of numbers shared by all.
 Tensor distance(const Head& head, const Tensor& x, const Tensor&) {
-  const Tensor y = matmul(head.hidden(x), head.head.weight) - head.head.bias;
+  const Tensor y = matmul(head.hidden(x), head.head.weight) - *head.head.bias;
   return mean(y * y * sigmoid(y));
 }
 
