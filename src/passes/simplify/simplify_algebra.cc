@@ -107,7 +107,8 @@ class Simplifier {
 
   Rewrite sub(Node& node) {
     const Value x = node.operand(0), y = node.operand(1);
-    if (is_constant(y, 0)) return as_result(node, x);
+    const auto constant = constant_of(y);
+    if (constant == 0 && !std::signbit(*constant)) return as_result(node, x);  // -0 - -0 is 0
     if (x == y && ir::is_integer(x.dtype())) return build_.full(node.types()[0], 0);
     return ir::keep();
   }
