@@ -11,10 +11,10 @@ namespace monograph::compiler {
 struct PassOptions {
   std::vector<std::string> disabled = {};  // names of passes, all applications of each
   int stop_after = -1;                     // optional applications to run, to bisect; -1: all
-  std::string dump_dir = {};   // "03.fold_constants.before.txt" and ".after.txt"; empty: none
-  bool verify = true;          // after each pass that changed the graph
-  ir::LinkModel link = {};     // of collectives
-  ir::DeviceSpec device = {};  // what the step is compiled for
+  std::string dump_dir = {};     // "03.fold_constants.before.txt" and ".after.txt"; empty: none
+  bool verify = true;            // after each pass that changed the graph
+  ir::LinkModel link = {};       // of collectives
+  ir::DeviceSpec device = {};    // what the step is compiled for
   int64_t loss_chunk_bytes = 0;  // see chunk_loss_head; 0: what suits the device
 };
 

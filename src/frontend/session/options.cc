@@ -10,10 +10,18 @@
 namespace monograph::session {
 namespace {
 
-const std::vector<std::string_view> kNames = {
-    "backend",          "comm_optimization_level", "disable_pass", "dump_dir",        "fullgraph",
-    "loss_chunk_bytes", "mode",                    "precision",    "recompile_limit", "stop_after",
-    "target",           "verify"};
+const std::vector<std::string_view> kNames = {"backend",
+                                              "comm_optimization_level",
+                                              "disable_pass",
+                                              "dump_dir",
+                                              "fullgraph",
+                                              "loss_chunk_bytes",
+                                              "mode",
+                                              "precision",
+                                              "recompile_limit",
+                                              "stop_after",
+                                              "target",
+                                              "verify"};
 
 void check_value(std::string_view name, std::string_view value,
                  const std::vector<std::string_view>& allowed) {
@@ -86,7 +94,8 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   } else if (name == "recompile_limit") {
     options.recompile_limit = parse_count(name, value, 1, "a number of compilations, 1 or more");
   } else if (name == "loss_chunk_bytes") {
-    options.loss_chunk_bytes = parse_count(name, value, 0, "a number of bytes, or 0 for the device's own");
+    options.loss_chunk_bytes =
+        parse_count(name, value, 0, "a number of bytes, or 0 for the device's own");
   } else if (name == "dump_dir") {
     options.dump_dir = value;
   } else {
