@@ -33,7 +33,9 @@ class AtomicFileTest : public ::testing::Test {
     return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
 
-  const std::string folder_ = ::testing::TempDir() + "/atomic_file";
+  // Tests run side by side.
+  const std::string folder_ = ::testing::TempDir() + "/atomic_file." +
+                              ::testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string path_ = folder_ + "/weights";
 };
 

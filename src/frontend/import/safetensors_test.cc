@@ -17,7 +17,9 @@ using ::testing::SizeIs;
 const std::string kGolden = std::string(MONOGRAPH_SOURCE_DIR) + "/tests/golden/";
 
 std::string temporary(const std::string& name) {
-  return ::testing::TempDir() + "/" + name + ".safetensors";
+  // Tests run side by side.
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  return ::testing::TempDir() + "/" + test + "." + name + ".safetensors";
 }
 
 std::string write_file(const std::string& bytes) {
