@@ -3,20 +3,21 @@
 answers compared, then seconds, throughput, memory and ratios.
 
 Usage: bench/diagnose/rivals.py --monograph build/bin/monograph --venv VENV [--rounds N]
-           --kineto TRACE.json[.gz] --torch-trace LOG [--repeat BYTES]
+           --kineto TRACE.json[.gz] --torch-trace LOG
+           [--kineto-bytes BYTES] [--log-bytes BYTES]
     VENV holds both rivals from PyPI:
         python3 -m venv VENV && VENV/bin/pip install HolisticTraceAnalysis tlparse
-    --repeat: LOG is written again and again up to about so many bytes (default 100 MB), so that
-    starting a program does not count; the Kineto trace is taken as it is, unpacked.
+    TRACE and LOG are repeated up to about so many bytes (30 and 100 MB), so that starting a program
+    counts for little.
 """
 
 import argparse
+import concurrent.futures
 import gzip
 import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,17 +63,47 @@ def row(name, size, seconds, run, answer):
           f" {size / 1e6 / run.cpu:9.1f} MB/s a core {run.peak_mb:7.0f} MB   {answer}")
 
 
+def write_longer_trace(path, target, size):
+    """The trace's events again and again, each time later and with other correlation numbers."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", errors="surrogateescape") as source:
+        text = source.read()
+    begin = text.index("[", text.index('"traceEvents"')) + 1
+    end = text.index("\n  ],", begin)
+    events = text[begin:end]
+    times = [float(t) for t in re.findall(r'"ts": ([0-9.]+)', events)]
+    typical = sorted(times)[len(times) // 2]
+    near = [t for t in times if abs(t - typical) < 1e8]  # some marks stand at time 0
+    span = max(near) - min(near) + 1000
+    count = max(1, round(size / len(text)))
+    with open(target, "w", errors="surrogateescape") as out:
+        out.write(text[:begin])
+        for i in range(count):
+            def later(match, i=i):
+                name, number = match[1], match[2]
+                if name == "ts":
+                    return f'"ts": {float(number) + i * span:.3f}'
+                return f'"{name}": {int(number) + i * 10_000_000 if number != "0" else 0}'
+
+            out.write(re.sub(r'"(ts|correlation|External id)": ([0-9.]+)', later, events))
+            out.write("," if i + 1 < count else "")
+        out.write(text[end:])
+    return count
+
+
 def bench_kineto(arguments, folder):
     trace = folder / "trace_rank_0.json"
-    opened = gzip.open if arguments.kineto.endswith(".gz") else open
-    with opened(arguments.kineto, "rb") as source, open(trace, "wb") as target:
-        shutil.copyfileobj(source, target)
+    # In a process of its own: a child's peak memory counts what its parent held when it began.
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        work = pool.submit(write_longer_trace, arguments.kineto, trace, arguments.kineto_bytes)
+        count = work.result()
     size = trace.stat().st_size
-    print(f"\nKineto JSON, {size / 1e6:.1f} MB")
+    name = pathlib.Path(arguments.kineto).name
+    print(f"\nKineto JSON, {size / 1e6:.1f} MB ({count} times {name})")
     ours = best([arguments.monograph, "trace", "--json", trace], arguments.rounds)
     statistics = json.loads(ours.output)["statistics"]
-    name = "overlap_percent_of_communication"
-    overlap = next(v for k, v in statistics.items() if k.endswith(name))
+    key = "overlap_percent_of_communication"
+    overlap = next(v for k, v in statistics.items() if k.endswith(key))
     row("monograph trace", size, ours.wall, ours, f"overlap {overlap:.3f} % (all steps)")
 
     def hta_seconds(run):
@@ -95,7 +126,7 @@ def bench_kineto(arguments, folder):
 def bench_torch_trace(arguments, folder):
     log = folder / "dedicated_log_torch_trace_rank_0_x.log"
     text = pathlib.Path(arguments.torch_trace).read_bytes()
-    count = max(1, arguments.repeat // len(text))
+    count = max(1, arguments.log_bytes // len(text))
     with open(log, "wb") as target:
         for _ in range(count):
             target.write(text)
@@ -127,7 +158,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kineto", required=True)
     parser.add_argument("--torch-trace", required=True)
-    parser.add_argument("--repeat", type=int, default=100_000_000)
+    parser.add_argument("--kineto-bytes", type=int, default=30_000_000)
+    parser.add_argument("--log-bytes", type=int, default=100_000_000)
     arguments = parser.parse_args()
     arguments.python = arguments.venv / "bin/python"
     arguments.tlparse = arguments.venv / "bin/tlparse"

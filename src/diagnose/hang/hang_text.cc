@@ -13,7 +13,8 @@
 namespace monograph::diagnose {
 namespace {
 
-constexpr size_t kMaxLine = 400;  // evidence beyond this is cut
+constexpr size_t kMaxFingerprints = 5000;  // of a rank: the last ones tell
+constexpr size_t kMaxLine = 400;           // evidence beyond this is cut
 
 std::string shorten(std::string_view line) {
   line = trim(line);
@@ -189,8 +190,9 @@ class HangText::Impl {
     }
     if (!has(text, "Running collective") || call.sequence < 0) return;
     // Each group counts on its own, and the line does not say which group it is.
-    auto [known, is_new] = fingerprints_[who].try_emplace(call.sequence, call);
-    if (!is_new) is_multi_group_ = true;
+    std::map<int64_t, Call>& calls = fingerprints_[who];
+    if (!calls.try_emplace(call.sequence, call).second) is_multi_group_ = true;
+    if (calls.size() > kMaxFingerprints) calls.erase(calls.begin());
   }
 
   void on_mismatch(std::string_view line, std::string_view text) {

@@ -234,6 +234,20 @@ TEST(HangText, WhatARankSaysOfItselfCountsMore) {
   EXPECT_THAT(hang.headline, HasSubstr("rank 2 calls barrier"));
 }
 
+// TORCH_DISTRIBUTED_DEBUG=DETAIL logs every collective of a job that may run for days.
+TEST(HangText, KeepsTheLastFingerprints) {
+  HangText reader;
+  for (int call = 0; call < 6000; ++call) {
+    reader.read("[Rank 0] Running collective: CollectiveFingerPrint(SequenceNumber=" +
+                    std::to_string(call) + ", OpType=ALLREDUCE, TensorShape=[64])",
+                0);
+  }
+  Progress progress = reader.finish();
+  const std::vector<Call>& calls = progress.ranks.at(0).calls;
+  EXPECT_EQ(calls.size(), 5000u);
+  EXPECT_EQ(calls.back().sequence, 5999);
+}
+
 TEST(HangText, PlainGlooTimeoutBlamesTheSilentRank) {
   std::string text = "[rank3]:[W1 imported]\n";
   for (int rank : {0, 1, 2}) {

@@ -233,7 +233,7 @@ bool parse_microseconds(std::string_view text, int64_t& ns) {
   int64_t whole = 0;
   const char* end = text.data() + text.size();
   auto [at, error] = std::from_chars(text.data(), end, whole);
-  if (error != std::errc() || whole > int64_t{9'000'000'000'000'000} || whole < 0) return false;
+  if (error != std::errc() || whole > int64_t{4'000'000'000'000'000} || whole < 0) return false;
   ns = whole * 1000;
   if (at == end) return true;
   if (*at == 'e' || *at == 'E' || *at == '.') {
@@ -247,7 +247,7 @@ bool parse_microseconds(std::string_view text, int64_t& ns) {
     std::string copy(text);
     char* stop = nullptr;
     double value = std::strtod(copy.c_str(), &stop) * 1000;
-    if (*stop != '\0' || !std::isfinite(value) || value < 0 || value > 9e18) return false;
+    if (*stop != '\0' || !std::isfinite(value) || value < 0 || value > 4e18) return false;
     ns = std::llround(value);
     return true;
   }
