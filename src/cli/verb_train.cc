@@ -47,6 +47,12 @@ int run_train(std::span<const std::string> args) {
   arguments.option("init-from", &config.init_from,
                    "begin with the weights of this safetensors file (Hugging Face's names)");
   arguments.option("save", &config.save_path, "write the weights to this safetensors file");
+  arguments.option("checkpoint-dir", &config.checkpoint_folder,
+                   "write checkpoints to this folder, one at the end");
+  arguments.option("checkpoint-every", &config.checkpoint_every,
+                   "steps between checkpoints, too; written in the background");
+  arguments.option("checkpoint-keep", &config.checkpoint_keep, "checkpoints to keep");
+  arguments.option("resume", &config.resume, "go on from the newest checkpoint, if there is one");
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");

@@ -6,10 +6,12 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/session/cuda_backend.h"
 #include "frontend/trace/collectives.h"
 #include "runtime/measure_link.h"
+#include "train/checkpoint.h"
 #include "train/progress.h"
 #include "train/sample.h"
 
@@ -35,6 +37,13 @@ void check_config(const TrainConfig& config) {
   if (config.sample_length < 0 || config.eval_every < 0) {
     throw_user_error("--sample {} --eval-every {}: use 0 (never) or more", config.sample_length,
                      config.eval_every);
+  }
+  if (config.checkpoint_every < 0) {
+    throw_user_error("--checkpoint-every {}: use 0 (at the end only) or more",
+                     config.checkpoint_every);
+  }
+  if (config.checkpoint_folder.empty() && (config.checkpoint_every > 0 || config.resume)) {
+    throw_user_error("checkpoints need a place: give --checkpoint-dir FOLDER");
   }
   constexpr int64_t kLeastSteps = kTimelineFirst + kTimelineSteps + 1;
   if (!config.timeline_path.empty() &&
@@ -93,11 +102,15 @@ class Trainer {
             [this](const Tensor& x, const Tensor& y) { return mean(model_->loss(x, y)); },
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
-                                 options("next_logits", {"tokens"}))) {}
+                                 options("next_logits", {"tokens"}))) {
+    if (config.checkpoint_folder.empty() || !is_first_) return;
+    writer_ = std::make_unique<CheckpointWriter>(config.checkpoint_folder, config.checkpoint_keep);
+  }
 
   TrainResult run() {
     load();
     compile();
+    if (config_.resume) resume();
     loop();
     finish();
     save();
@@ -193,7 +206,7 @@ class Trainer {
   void loop() {
     Progress progress(out_, config_.num_steps, is_quiet_);
     const auto targets = model_->input_types()[1].num_elements() * mesh_.num_ranks();
-    for (int64_t step = 0; step < config_.num_steps; ++step) {
+    for (int64_t step = result_.resumed_from; step < config_.num_steps; ++step) {
       is_over_ = should_stop();
       if (is_over_) break;
       const Batch batch = model_->fit(data_->training_batch(config_.seed, step, rows()));
@@ -216,6 +229,9 @@ class Trainer {
       record(step + 1, results, tokens_per_s, ns);
       progress.step(step + 1, results.loss(), tokens_per_s);
       const bool is_last = step + 1 == config_.num_steps;
+      if (config_.checkpoint_every > 0 && (step + 1) % config_.checkpoint_every == 0 && !is_last) {
+        save_checkpoint();
+      }
       if (config_.eval_every > 0 && (step + 1) % config_.eval_every == 0 && !is_last) {
         progress.pause();
         validate();
@@ -223,6 +239,74 @@ class Trainer {
     }
     progress.pause();
     result_.is_interrupted = is_over_;
+    if (result_.num_steps > result_.resumed_from) save_checkpoint();
+    if (writer_) writer_->finish();
+  }
+
+  // What a run must share with the one that it goes on from.
+  std::map<std::string, std::string> settings() const {
+    return {{"model", model_->config().name},
+            {"seed", fmt::format("{}", config_.seed)},
+            {"batch", fmt::format("{}", rows().of)},
+            {"precision", config_.options.precision},
+            {"data", data_fingerprint()}};
+  }
+
+  // Of its size, beginning and end: reading all of a large file would take long.
+  std::string data_fingerprint() const {
+    constexpr int64_t kMaxTokens = 65536;
+    const int64_t total = data_->num_training() + data_->num_validation();
+    const int64_t count = std::min(total, kMaxTokens);
+    Hasher hasher;
+    hasher.add(data_->unit()).add(total);
+    for (const int64_t first : {int64_t{0}, total - count}) {
+      for (const int64_t token : data_->tokens(first, count)) hasher.add(token);
+    }
+    return hasher.finish().hex();
+  }
+
+  // The states are copied now and written in the background.
+  void save_checkpoint() {
+    if (!writer_) return;
+    Checkpoint checkpoint;
+    checkpoint.step = result_.num_steps;
+    checkpoint.settings = settings();
+    for (const std::string& name : session_.state_names()) {
+      if (is_saved(name)) checkpoint.states[name] = session_.state(name);
+    }
+    const bool waited = writer_->save(std::move(checkpoint));
+    if (waited) {
+      fmt::print(stderr,
+                 "warning: the checkpoint of step {} waited for the one before: use a larger "
+                 "--checkpoint-every\n",
+                 result_.num_steps);
+    }
+  }
+
+  void resume() {
+    const std::vector<int64_t> steps = checkpoint_steps(config_.checkpoint_folder);
+    int64_t newest = steps.empty() ? 0 : steps.back();
+    check_same_step(newest);
+    if (newest == 0) {
+      if (!is_quiet_) fmt::print(out_, "resume    no checkpoint yet: begins at step 0\n");
+      return;
+    }
+    const Checkpoint checkpoint = read_checkpoint(config_.checkpoint_folder, newest);
+    checkpoint.check_settings(config_.checkpoint_folder, settings());
+    restore(checkpoint, config_.checkpoint_folder, session_);
+    result_.resumed_from = result_.num_steps = newest;
+    if (!is_quiet_) fmt::print(out_, "resume    from step {}\n", grouped(newest));
+  }
+
+  void check_same_step(int64_t step) {
+    if (group() == nullptr) return;
+    int64_t ends[2] = {step, -step};
+    group()->all_reduce(ends, 2, comm::ElementType::kI64, comm::ReduceOp::kMax, "resume");
+    if (ends[0] == -ends[1]) return;
+    throw_user_error(
+        "ranks see different checkpoints in '{}', the newest of step {} to {}: the folder must be "
+        "the same on all of them",
+        config_.checkpoint_folder, -ends[1], ends[0]);
   }
 
   // Of a few steps in the middle of replaying.
@@ -291,8 +375,9 @@ class Trainer {
                                   executable_->copy_bandwidth());
     if (!is_quiet_) print(out_, result_.run);
     if (group() == nullptr) return;
-    result_.exchange = make_exchange_report(executable_->build()->compilation.program,
-                                            executable_->step_times(), result_.num_steps, link_);
+    result_.exchange =
+        make_exchange_report(executable_->build()->compilation.program, executable_->step_times(),
+                             static_cast<int64_t>(step_ns_.size()), link_);
     result_.exchange.transport = group()->name();
     if (!is_quiet_) print(out_, result_.exchange);
   }
@@ -313,6 +398,7 @@ class Trainer {
   Compiled step_, loss_, logits_;
   session::Executable* executable_ = nullptr;
   std::function<std::string(const std::string&)> end_timeline_;
+  std::unique_ptr<CheckpointWriter> writer_;  // on rank 0, if wanted
   TrainResult result_;
   std::vector<int64_t> step_ns_;
 };

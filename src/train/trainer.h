@@ -24,7 +24,11 @@ struct TrainConfig {
   int64_t sample_length = 200;       // tokens
   std::string init_from, save_path;  // safetensors files; empty: none
   std::string tensorboard_folder;
-  std::string timeline_path;  // of the GPU, a few steps; empty: none
+  std::string timeline_path;      // of the GPU, a few steps; empty: none
+  std::string checkpoint_folder;  // empty: none
+  int64_t checkpoint_every = 0;   // steps; 0: at the end only
+  int64_t checkpoint_keep = 3;
+  bool resume = false;  // go on from the newest checkpoint, if there is one
   session::CompileOptions options;
   // Axis "data": the ranks, each of which trains on its part of every batch. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;
@@ -32,8 +36,9 @@ struct TrainConfig {
 };
 
 struct TrainResult {
-  int64_t num_steps = 0;       // done
-  std::vector<double> losses;  // of each step, over the whole batch
+  int64_t num_steps = 0;       // done, those before a checkpoint too
+  int64_t resumed_from = 0;    // steps that the checkpoint had done
+  std::vector<double> losses;  // of each step done here, over the whole batch
   double training_loss = 0, validation_loss = 0, unigram_entropy = 0;
   bool is_interrupted = false;
   std::string sample;  // bytes of text, or the ids of tokens

@@ -61,6 +61,13 @@ head -c 2000 "$text" >"$work/text.bin"
 expect 2 "token number 0 is [0-9]+, and the model has a vocabulary of 256" "$monograph" train gpt-nano "${small[@]}" --data "$work/text.bin"
 expect 0 "unigram entropy .* nats a token" "$monograph" train gpt-nano "${small[@]}" --vocab 65536 --steps 2 --data "$work/text.bin"
 
+# Checkpoints: a run goes on; a changed file is named.
+expect 2 "give --checkpoint-dir FOLDER" "$monograph" train gpt-nano "${small[@]}" --data "$text" --resume
+expect 0 "begins at step 0" "$monograph" train gpt-nano "${small[@]}" --steps 3 --data "$text" --checkpoint-dir "$work/c" --resume
+expect 0 "resume +from step 3" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --checkpoint-dir "$work/c" --resume
+printf 'x' | dd of="$work/c/step-5.safetensors" bs=1 seek=9000 conv=notrunc 2>/dev/null
+expect 2 "step-5.safetensors' cannot be used: the elements of tensor '.*' were changed" "$monograph" train gpt-nano "${small[@]}" --steps 6 --data "$text" --checkpoint-dir "$work/c" --resume
+
 # Ctrl-C ends the run after its step, with validation and report, and status 130.
 "$monograph" train gpt-nano "${small[@]}" --steps 1000000 --data "$text" >"$work/log" 2>&1 &
 pid=$!

@@ -252,6 +252,23 @@ TEST_P(Collectives, HaveGradients) {
   });
 }
 
+TEST(Distributed, RanksOfADataAxisDropElementsOfTheirOwnTheSameInEveryRun) {
+  const auto dropped = [] {
+    std::vector<ir::Literal> kept(2);
+    comm::run_ranks(2, [&](comm::World& world) {
+      omp_set_num_threads(1);
+      Session session({.mesh = runtime::make_mesh_context(data_mesh(2), world)});
+      Compiled step = session.compile([](const Tensor& x) { return trace::dropout(x, 0.5); });
+      kept[world.rank] =
+          step(ir::Literal::from({ir::DType::kF32, {64}}, [](int64_t) { return 1; })).values[0];
+    });
+    return kept;
+  };
+  const std::vector<ir::Literal> first = dropped();
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_EQ(dropped(), first);
+}
+
 TEST(Distributed, ARankThatFailsEndsTheStepOfTheOthers) {
   std::mutex mutex;
   std::string message;
