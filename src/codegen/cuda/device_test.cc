@@ -254,7 +254,8 @@ TEST(CudaDevice, BandwidthOfGivenLoops) {
     const Loop& loop = loops[l];
     CheckOptions options{.index_extent = 128};
     add_segments(loop, &options, 65536);
-    const std::vector<int64_t> sizes = buffer_sizes(loop, options.index_extent);
+    std::vector<int64_t> sizes = buffer_sizes(loop, options.index_extent);
+    for (const auto& [b, content] : options.contents) sizes[b] = content.num_elements();
     std::vector<TestGpu::Address> buffers;
     int64_t bytes = 0;
     for (size_t b = 0; b < sizes.size(); ++b) {
