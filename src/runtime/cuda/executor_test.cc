@@ -151,6 +151,18 @@ TEST(CudaExecutor, MultipliesBf16) {
   compare(problem, 3e-3);
 }
 
+TEST(CudaExecutor, AddsToWhatTheResultHolds) {
+  Problem problem;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ir::GemmStep step = gemm_step(problem, std::string(ir::dtype_name(dtype)), dtype, DType::kF32,
+                                  64, 48, 32, true, false);
+    problem.step(step);
+    step.accumulates = true;
+    problem.step(step);
+  }
+  compare(problem, 3e-3);
+}
+
 TEST(CudaExecutor, AddsABiasAlongEitherSide) {
   Problem problem;
   int number = 0;

@@ -66,16 +66,6 @@ BatchAxes split_batch(const ir::GemmStep& step) {
   return result;
 }
 
-// Whether the product adds to what c holds; false while no step can say so.
-template <typename Step>
-bool accumulates(const Step& step) {
-  if constexpr (requires { step.accumulates; }) {
-    return step.accumulates;
-  } else {
-    return false;
-  }
-}
-
 uint32_t alignment_of(CUdeviceptr address) {
   return static_cast<uint32_t>(std::min<CUdeviceptr>(address & -address, 256));
 }
@@ -151,7 +141,7 @@ CudaGemm::Plan::Plan(const ir::GemmStep& given, const GemmAddresses& addresses,
                           batch.inner.stride_a, batch.inner.stride_b, batch.inner.stride_c,
                           bias == Bias::kEpilogue || bias == Bias::kCopied, alignment_of(at.a),
                           alignment_of(at.b), alignment_of(at.c));
-  check(bias != Bias::kFilled || !accumulates(step), "a product with a bias adds to its result");
+  check(bias != Bias::kFilled || !step.accumulates, "a product with a bias adds to its result");
   if (found.empty()) throw_user_error("cuBLASLt has no algorithm for the product {}", signature);
   algorithm = found[0].algo;
 }
@@ -236,7 +226,7 @@ void CudaGemm::Plan::launch_at(const Stream& stream, const cublasLtMatmulAlgo_t&
   const auto pointer = [](CUdeviceptr address, int64_t elements, ir::DType dtype) {
     return reinterpret_cast<void*>(address + elements * ir::dtype_bytes(dtype));
   };
-  const float one = 1, beta = bias == Bias::kFilled || accumulates(step) ? 1 : 0;
+  const float one = 1, beta = bias == Bias::kFilled || step.accumulates ? 1 : 0;
   const double one_f64 = 1, beta_f64 = beta;
   const bool is_f64 = step.dtype == ir::DType::kF64;
   void* const c = pointer(at.c, offset_c, step.result_dtype);
