@@ -16,7 +16,9 @@ struct Verb {
 };
 
 int run_compile(std::span<const std::string> args);
+int run_doctor(std::span<const std::string> args);
 int run_logs(std::span<const std::string> args);
+int run_run(std::span<const std::string> args);
 int run_trace(std::span<const std::string> args);
 int run_train(std::span<const std::string> args);
 

@@ -8,15 +8,6 @@
 #include "base/error.h"
 
 namespace monograph::comm {
-namespace {
-
-// Time that a failed call keeps for asking the other ranks, so that its error is there in time.
-Milliseconds grace_of(Milliseconds timeout) {
-  return std::min(Milliseconds(1000), timeout / 4);
-}
-
-}  // namespace
-
 CheckedCommunicator::CheckedCommunicator(Group group, Job job)
     : group_(std::move(group)), job_(std::move(job)) {
   job_.recorder->add_group(group_);
@@ -92,21 +83,20 @@ void CheckedCommunicator::run(Call call, const void* from, void* to) {
     }
   } catch (const CallTrouble& trouble) {
     fail(call, trouble.trouble);
+  } catch (const CommError& error) {  // of the store, or of memory that cannot be mapped
+    fail(call, {error.what(), {}});
   }
   job_.recorder->finish(number);
 }
 
 void CheckedCommunicator::fail(const Call& call, const Trouble& trouble) {
-  std::optional<Failure> failure = job_.watch->first_failure();
-  if (!failure) {
-    failure = job_.watch->settle(judge(group_, call, trouble, job_.watch->ask(group_.name)));
-  }
+  const Failure failure = job_.watch->settle(group_, call, trouble);
   abandon();
   const CommError::Place place = {group_.world_rank(), std::string(name_of(call.operation)),
-                                  std::string(call.label_text()), call.sequence, failure->at_fault};
+                                  std::string(call.label_text()), call.sequence, failure.at_fault};
   const CommError error(fmt::format("[{}] #{} of group '{}' failed in rank {} ({}): {}",
                                     name_of(call.operation), call.sequence, group_.name,
-                                    group_.world_rank(), describe(call, group_), failure->reason),
+                                    group_.world_rank(), describe(call, group_), failure.reason),
                         place);
   failed_ = std::make_exception_ptr(error);
   throw error;

@@ -51,7 +51,6 @@ Counts counts_of(const Call& call, int group_size) {
 void FlightRecorder::add_group(const Group& group) {
   const std::scoped_lock lock(mutex_);
   groups_[group.name] = group;
-  progress_.erase(group.name);
 }
 
 int64_t FlightRecorder::begin(const std::string& group, const Call& call) {

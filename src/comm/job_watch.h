@@ -6,6 +6,7 @@
 
 #include "comm/call.h"
 #include "comm/flight_recorder.h"
+#include "comm/store.h"
 
 namespace monograph::comm {
 
@@ -33,6 +34,7 @@ struct Trouble {
   std::string what;
   std::vector<int> suspects;  // of the world
   bool is_mismatch = false;   // the ranks called different things
+  bool is_broken = false;     // a connection ended, before the timeout
 };
 
 // Names the ranks at fault for a call that did not end, from the reports of all ranks of the world.
@@ -47,12 +49,14 @@ class JobWatch {
   virtual bool has_failed() const = 0;
   // Cheap. True if the rank said that it is done with the job.
   virtual bool has_left(int world_rank) const = 0;
-  // Asks every rank how far it is in the group. Takes no longer than the watch's grace.
-  virtual std::vector<RankReport> ask(const std::string& group) = 0;
-  // Makes this the job's first failure unless there is one, tells all ranks, and returns the first.
-  virtual Failure settle(const Failure& failure) = 0;
-  // The first failure if there is one.
-  virtual std::optional<Failure> first_failure() const = 0;
+  // A call did not end well: asks all ranks how far they are, makes what judge() says the job's
+  // first failure unless there is one, tells all ranks, and returns the first. Takes no longer than
+  // grace_of(the timeout of a call).
+  virtual Failure settle(const Group& group, const Call& call, const Trouble& trouble) = 0;
 };
+
+// The part of a call's timeout that it keeps for asking the other ranks, so that its error is there
+// in time.
+Milliseconds grace_of(Milliseconds timeout);
 
 }  // namespace monograph::comm

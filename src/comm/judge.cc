@@ -127,6 +127,10 @@ Failure judge_pair(const Group& group, const Call& call, const Trouble& trouble,
 
 }  // namespace
 
+Milliseconds grace_of(Milliseconds timeout) {
+  return std::min(Milliseconds(5000), timeout / 2);
+}
+
 Failure judge(const Group& group, const Call& call, const Trouble& trouble,
               const std::vector<RankReport>& reports) {
   if (is_pairwise(call.operation)) return judge_pair(group, call, trouble, reports);

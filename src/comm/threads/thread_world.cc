@@ -54,11 +54,6 @@ class ThreadJob {
   bool has_left(int rank) const { return has_left_[static_cast<size_t>(rank)]; }
   void leave(int rank) { has_left_[static_cast<size_t>(rank)] = true; }
 
-  std::optional<Failure> first_failure() const {
-    const std::scoped_lock lock(mutex_);
-    return failure_;
-  }
-
   Failure settle(const Failure& failure) {
     const std::scoped_lock lock(mutex_);
     if (!failure_) failure_ = failure;
@@ -76,7 +71,7 @@ class ThreadJob {
   }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_ = false;
   std::vector<std::atomic<bool>> has_left_;
@@ -89,17 +84,15 @@ class ThreadWatch : public JobWatch {
 
   bool has_failed() const override { return job_->has_failed(); }
   bool has_left(int world_rank) const override { return job_->has_left(world_rank); }
-  std::vector<RankReport> ask(const std::string& group) override {
+  Failure settle(const Group& group, const Call& call, const Trouble& trouble) override {
     std::vector<RankReport> reports;
     for (size_t rank = 0; rank < job_->recorders.size(); ++rank) {
       const bool has_left = job_->has_left(static_cast<int>(rank));
       reports.push_back({has_left ? RankReport::State::kLeft : RankReport::State::kAlive,
-                         job_->recorders[rank]->progress(group)});
+                         job_->recorders[rank]->progress(group.name)});
     }
-    return reports;
+    return job_->settle(judge(group, call, trouble, reports));
   }
-  Failure settle(const Failure& failure) override { return job_->settle(failure); }
-  std::optional<Failure> first_failure() const override { return job_->first_failure(); }
 
  private:
   const std::shared_ptr<ThreadJob> job_;
@@ -178,6 +171,10 @@ void run_ranks(int size, const std::function<void(World&)>& body, ThreadWorldOpt
   for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
   for (std::thread& thread : threads) thread.join();
   if (first != nullptr) std::rethrow_exception(first);
+}
+
+std::unique_ptr<World> make_single_world() {
+  return std::make_unique<ThreadWorld>(0, std::make_shared<ThreadJob>(1), ThreadWorldOptions());
 }
 
 }  // namespace monograph::comm

@@ -14,4 +14,7 @@ struct ThreadWorldOptions {
 // throws, the other ranks' collectives end with CommError; what was thrown first is thrown here.
 void run_ranks(int size, const std::function<void(World&)>& body, ThreadWorldOptions options = {});
 
+// A world of this process alone.
+std::unique_ptr<World> make_single_world();
+
 }  // namespace monograph::comm
