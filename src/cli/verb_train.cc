@@ -6,6 +6,7 @@
 
 #include "cli/model_options.h"
 #include "cli/verbs.h"
+#include "comm/process/process_world.h"
 #include "train/trainer.h"
 
 namespace monograph::cli {
@@ -21,9 +22,19 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
+  arguments.option("checkpoint-dir", &config.checkpoint_folder,
+                   "write checkpoints to this folder, one at the end");
+  arguments.option("checkpoint-every", &config.checkpoint_every,
+                   "steps between checkpoints, too; written in the background");
+  arguments.option("checkpoint-keep", &config.checkpoint_keep, "checkpoints to keep");
+  arguments.option("resume", &config.resume, "go on from the newest checkpoint, if there is one");
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> args) {
+  std::unique_ptr<comm::World> world;  // outlives what runs on it
   train::TrainConfig config;
   const char* const levels_given = std::getenv("MONOGRAPH_LOGS");
   std::string events_path, event_levels = levels_given == nullptr ? "info" : levels_given;
@@ -47,17 +58,14 @@ int run_train(std::span<const std::string> args) {
   arguments.option("init-from", &config.init_from,
                    "begin with the weights of this safetensors file (Hugging Face's names)");
   arguments.option("save", &config.save_path, "write the weights to this safetensors file");
-  arguments.option("checkpoint-dir", &config.checkpoint_folder,
-                   "write checkpoints to this folder, one at the end");
-  arguments.option("checkpoint-every", &config.checkpoint_every,
-                   "steps between checkpoints, too; written in the background");
-  arguments.option("checkpoint-keep", &config.checkpoint_keep, "checkpoints to keep");
-  arguments.option("resume", &config.resume, "go on from the newest checkpoint, if there is one");
+  add_checkpoint_options(arguments, config);
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");
-  arguments.option("log-events", &events_path,
-                   "append structured events (JSON lines) to this file");
+  arguments.option(
+      "log-events", &events_path,
+      "append structured events (JSON lines) to this file; of several ranks each to its "
+      "own, FILE.rankN");
   arguments.option("log-level", &event_levels,
                    "of events: trace, debug, info or off; also by category, "
                    "\"off,compile=debug\"; default: $MONOGRAPH_LOGS");
@@ -65,11 +73,16 @@ int run_train(std::span<const std::string> args) {
   add_compile_options(arguments, config.options);
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
+  world = comm::join_world(comm::world_from_environment());
+  if (world->size > 1) {
+    config.mesh = runtime::make_mesh_context(ir::Mesh({{"data", world->size}}), *world);
+    if (!events_path.empty()) events_path += fmt::format(".rank{}", world->rank);
+  }
   EventLog events =
       events_path.empty() ? EventLog() : EventLog(events_path, parse_event_levels(event_levels));
   std::signal(SIGINT, on_interrupt);
   const train::TrainResult result = train::train(config, events, stdout, interrupted);
-  if (json) {
+  if (json && world->rank == 0) {
     fmt::print(
         "{{\"steps\":{},\"training_loss\":{},\"validation_loss\":{},\"unigram_entropy\":{},"
         "\"report\":{}}}\n",
