@@ -327,9 +327,10 @@ class ProgramBuilder {
     step.bytes_moved = step.bytes_least = std::get<ir::CollectiveStep>(step.work).num_bytes();
     const std::string& first = node.operands().front().node->provenance().scope;
     const std::string& last = node.operands().back().node->provenance().scope;
-    step.name = fmt::format("{} {}: {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
-                            starts_.size(), first);
-    if (last != first) step.name += " .. " + last;
+    step.name = fmt::format("{} {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
+                            starts_.size());
+    if (!first.empty()) step.name += ": " + first;
+    if (last != first && !last.empty()) step.name += " .. " + last;
     starts_[&node] = static_cast<int>(program_.steps.size()) - 1;
   }
 

@@ -275,7 +275,7 @@ class Trainer {
       if (is_saved(name)) checkpoint.states[name] = session_.state(name);
     }
     const bool waited = writer_->save(std::move(checkpoint));
-    if (waited) {
+    if (waited && result_.num_steps % std::max<int64_t>(config_.checkpoint_every, 1) == 0) {
       fmt::print(stderr,
                  "warning: the checkpoint of step {} waited for the one before: use a larger "
                  "--checkpoint-every\n",
