@@ -127,8 +127,7 @@ class JoinedWorld : public ProcessWorld {
   }
 
   [[noreturn]] void fail_to_meet(const std::vector<std::string>& keys, const std::string& problem) {
-    Failure failure = {
-        {}, fmt::format("[join] not all {} ranks came ('world/R' is rank R): {}", size, problem)};
+    Failure failure;
     for (int r = 0; r < size; ++r) {
       try {
         store->get(keys[static_cast<size_t>(r)], Milliseconds(0));
@@ -136,8 +135,10 @@ class JoinedWorld : public ProcessWorld {
         failure.at_fault.push_back(r);
       }
     }
+    failure.reason = fmt::format("{} never joined the job of {} ranks ({})",
+                                 describe_ranks(failure.at_fault), size, problem);
     watch_->report(failure);
-    throw CommError(fmt::format("rank {}: {}", rank, failure.reason),
+    throw CommError(fmt::format("[join] failed in rank {}: {}", rank, failure.reason),
                     {rank, "join", "", 0, failure.at_fault});
   }
 
