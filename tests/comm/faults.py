@@ -16,8 +16,8 @@ import tempfile
 import time
 import uuid
 
-TIMEOUT_S = 4  # of a collective
-LIMIT_S = 40  # of a run: several timeouts one after the other, on a busy machine
+TIMEOUT_S = 8  # of a collective
+LIMIT_S = 80  # of a run: several timeouts one after the other, on a busy machine
 
 
 def processes(tag):

@@ -112,9 +112,9 @@ std::optional<std::vector<RankReport>> StoreWatch::ask(const Group& group) {
   const int64_t number = ++num_questions_;
   lock.unlock();
   // The server waits for the ranks for less than we wait for the server.
-  send(begin(ToServer::kAsk).add(number).add((grace_ / 2).count()).add(group.name));
+  send(begin(ToServer::kAsk).add(number).add((grace_ * 2 / 5).count()).add(group.name));
   lock.lock();
-  changed_.wait_for(lock, grace_ * 3 / 4,
+  changed_.wait_for(lock, grace_,
                     [&] { return answered_question_ == number || failure_.has_value(); });
   if (answered_question_ != number) return std::nullopt;
   return reports_;
