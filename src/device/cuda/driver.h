@@ -58,6 +58,7 @@ namespace monograph::device::cuda {
 // binary starts with and without a GPU. Tests fill the table with functions of their own.
 // cuGetProcAddress goes by names, and gives "cuGraphInstantiate" its first signature for ever.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define MONOGRAPH_CUDA_MEMBER(name) decltype(&::name) name = nullptr;
   MONOGRAPH_CUDA_DRIVER(MONOGRAPH_CUDA_MEMBER)
 #undef MONOGRAPH_CUDA_MEMBER

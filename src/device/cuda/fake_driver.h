@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/driver.h"
+#include "device/cuda/memory.h"
 
 // For tests: a driver whose GPU is this process. Its memory is the host's, kernels are functions
 // here, work is done when it is given, except while a stream records: then it is kept, and done at
@@ -92,7 +92,7 @@ inline void add_memory(Driver& api) {
   };
   api.cuMemFree = [](CUdeviceptr address) {
     fake_gpu().free_bytes += fake_gpu().sizes[address];
-    std::free(reinterpret_cast<void*>(address));
+    std::free(to_pointer(address));
     return CUDA_SUCCESS;
   };
   api.cuMemAllocHost = [](void** data, size_t num_bytes) {
@@ -107,19 +107,19 @@ inline void add_memory(Driver& api) {
 
 inline void add_copies(Driver& api) {
   api.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, size_t num_bytes, CUstream) {
-    std::memcpy(reinterpret_cast<void*>(to), from, num_bytes);
+    std::memcpy(to_pointer(to), from, num_bytes);
     return CUDA_SUCCESS;
   };
   api.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, size_t num_bytes, CUstream) {
-    std::memcpy(to, reinterpret_cast<const void*>(from), num_bytes);
+    std::memcpy(to, to_pointer(from), num_bytes);
     return CUDA_SUCCESS;
   };
   api.cuMemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, size_t num_bytes, CUstream) {
-    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), num_bytes);
+    std::memcpy(to_pointer(to), to_pointer(from), num_bytes);
     return CUDA_SUCCESS;
   };
   api.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t num_bytes, CUstream) {
-    std::memset(reinterpret_cast<void*>(to), value, num_bytes);
+    std::memset(to_pointer(to), value, num_bytes);
     return CUDA_SUCCESS;
   };
 }
@@ -158,7 +158,7 @@ inline void add_launches(Driver& api) {
     }
     fake_gpu().give([kernel = reinterpret_cast<FakeGpu::Kernel*>(function), values]() mutable {
       std::vector<void*> pointers;
-      for (CUdeviceptr& value : values) pointers.push_back(reinterpret_cast<void*>(value));
+      for (CUdeviceptr& value : values) pointers.push_back(to_pointer(value));
       (*kernel)(pointers.data());
       ++fake_gpu().num_launches;
     });

@@ -9,6 +9,11 @@ namespace monograph::device::cuda {
 
 using ContextPtr = std::shared_ptr<const Context>;
 
+// The same address as libraries take it; never read on the host.
+inline void* to_pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // Memory of the GPU, by plain allocation; 256-byte aligned. Empty: null.
 class DeviceMemory {
  public:
@@ -20,7 +25,7 @@ class DeviceMemory {
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
 
   CUdeviceptr address() const { return address_; }
-  std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }  // never read here
+  std::byte* data() const { return static_cast<std::byte*>(to_pointer(address_)); }
   int64_t num_bytes() const { return num_bytes_; }
 
  private:

@@ -15,6 +15,7 @@ struct Nvrtc {
       "our own CUDA kernels are compiled by NVRTC",
       cuda_library_candidates({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}),
       "install the CUDA toolkit's NVRTC, or add its folder to LD_LIBRARY_PATH"};
+// NOLINTBEGIN(bugprone-macro-parentheses): declarations
 #define MONOGRAPH_NVRTC(name) decltype(&::name) name = library.function<decltype(::name)>(#name);
   MONOGRAPH_NVRTC(nvrtcCreateProgram)
   MONOGRAPH_NVRTC(nvrtcDestroyProgram)
@@ -25,6 +26,7 @@ struct Nvrtc {
   MONOGRAPH_NVRTC(nvrtcGetCUBINSize)
   MONOGRAPH_NVRTC(nvrtcGetCUBIN)
 #undef MONOGRAPH_NVRTC
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 const Nvrtc& nvrtc() {

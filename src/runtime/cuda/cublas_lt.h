@@ -14,6 +14,7 @@ struct CublasLt {
   DynamicLibrary library{"matrix products on GPUs are done by cuBLASLt",
                          cuda_library_candidates({"libcublasLt.so.13", "libcublasLt.so.12"}),
                          "install cuBLAS, or add its folder to LD_LIBRARY_PATH"};
+// NOLINTBEGIN(bugprone-macro-parentheses): declarations
 #define MONOGRAPH_CUBLAS_LT(name) \
   decltype(&::name) name = library.function<decltype(::name)>(#name);
   MONOGRAPH_CUBLAS_LT(cublasLtCreate)
@@ -32,6 +33,7 @@ struct CublasLt {
   MONOGRAPH_CUBLAS_LT(cublasLtMatmulPreferenceDestroy)
   MONOGRAPH_CUBLAS_LT(cublasLtMatmulPreferenceSetAttribute)
 #undef MONOGRAPH_CUBLAS_LT
+  // NOLINTEND(bugprone-macro-parentheses)
 
   // UserError that names the call and the status.
   void check(cublasStatus_t status, std::string_view call) const;

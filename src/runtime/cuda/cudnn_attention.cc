@@ -222,7 +222,7 @@ std::unique_ptr<CudnnAttention> CudnnAttention::create(const ir::AttentionStep& 
   *refusal = bound->plan->refusal;
   if (!refusal->empty()) return nullptr;
   const auto point = [&](Uid uid, const ir::AttentionStep::Tensor& tensor) {
-    bound->pointers[uid] = reinterpret_cast<void*>(locate(tensor.address));
+    bound->pointers[uid] = device::cuda::to_pointer(locate(tensor.address));
   };
   point(kQ, step.q);
   point(kK, step.k);
@@ -278,7 +278,7 @@ bool CudnnAttention::launch(const device::cuda::Stream& stream, int64_t index) c
                "cudnnSetStream");
   return plan.graph
       .execute_plan_at_index(plan.handle, bound_->pointers,
-                             reinterpret_cast<void*>(bound_->workspace), index)
+                             device::cuda::to_pointer(bound_->workspace), index)
       .is_good();
 }
 
@@ -290,8 +290,8 @@ void CudnnAttention::run(const device::cuda::Stream& stream) const {
   }
   check_status(fe::detail::set_stream(plan.handle, reinterpret_cast<cudaStream_t>(stream.handle())),
                "cudnnSetStream");
-  fe::error_t error =
-      plan.graph.execute(plan.handle, bound_->pointers, reinterpret_cast<void*>(bound_->workspace));
+  fe::error_t error = plan.graph.execute(plan.handle, bound_->pointers,
+                                         device::cuda::to_pointer(bound_->workspace));
   if (!error.is_good()) throw_user_error("cuDNN's attention failed: {}", error.get_message());
 }
 

@@ -224,7 +224,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> CudaGemm::Plan::candidates(int coun
 void CudaGemm::Plan::launch_at(const Stream& stream, const cublasLtMatmulAlgo_t& chosen,
                                int64_t offset_a, int64_t offset_b, int64_t offset_c) const {
   const auto pointer = [](CUdeviceptr address, int64_t elements, ir::DType dtype) {
-    return reinterpret_cast<void*>(address + elements * ir::dtype_bytes(dtype));
+    return device::cuda::to_pointer(address + elements * ir::dtype_bytes(dtype));
   };
   const float one = 1, beta = bias == Bias::kFilled || step.accumulates ? 1 : 0;
   const double one_f64 = 1, beta_f64 = beta;

@@ -21,6 +21,7 @@ struct Cupti {
   DynamicLibrary library{"the GPU's timeline is recorded by CUPTI",
                          cuda_library_candidates({"libcupti.so.13"}),
                          "install CUPTI, or add its folder to LD_LIBRARY_PATH"};
+// NOLINTBEGIN(bugprone-macro-parentheses): declarations
 #define MONOGRAPH_CUPTI(name) decltype(&::name) name = library.function<decltype(::name)>(#name);
   MONOGRAPH_CUPTI(cuptiActivityRegisterCallbacks)
   MONOGRAPH_CUPTI(cuptiActivityEnable)
@@ -29,6 +30,7 @@ struct Cupti {
   MONOGRAPH_CUPTI(cuptiActivityGetNextRecord)
   MONOGRAPH_CUPTI(cuptiGetResultString)
 #undef MONOGRAPH_CUPTI
+  // NOLINTEND(bugprone-macro-parentheses)
 
   void check(CUptiResult result, const char* call) const {
     if (result == CUPTI_SUCCESS) return;
