@@ -307,7 +307,7 @@ void parse_expression(std::string_view text, Guard& guard) {
   } else if (contains(left, "CURRENT_DEVICE")) {
     guard.kind = GuardKind::kGlobalState;
     guard.subject = "default device";
-  } else if (text.find(" is ") == at && right.find("[") != std::string_view::npos) {
+  } else if (text.find(" is ") == at && right.find('[') != std::string_view::npos) {
     guard.kind = GuardKind::kAliasing;
     guard.subject = plain_subject(text);
   } else {
