@@ -7,9 +7,11 @@ packages=(
   # build
   g++ cmake ninja-build ccache
   libfmt-dev libxxhash-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libdnnl-dev
-  libgraphviz-dev libsqlite3-dev zlib1g-dev libgloo-dev
+  libsqlite3-dev zlib1g-dev libgloo-dev
   # test
-  libgtest-dev libgmock-dev python3 clang-format-14 graphviz
+  libgtest-dev libgmock-dev python3 clang-format-14
+  # drawing docs/architecture.svg
+  graphviz
   "$@"
 )
 
