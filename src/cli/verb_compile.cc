@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/session/session.h"
+#include "frontend/trace/accumulate.h"
 #include "ir/printer.h"
 #include "train/report.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 struct Show {
   bool graph = false, traced = false, program = false, kernels = false, remarks = false;
+  bool passes = false;
 };
 
 void show(const Show& what, const ir::Graph& traced, const session::Build* build) {
@@ -28,6 +30,14 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
       fmt::print("kernel {}{}\n{}\n", i, i < sources.size() ? "  // " + sources[i] : "",
                  kernels[i].str());
     }
+  }
+  if (what.passes) {
+    for (const compiler::PassRecord& pass : build->compilation.passes) {
+      fmt::print("{:>2} {:<22}{:>7.1f} ms  {} -> {} nodes\n", pass.application, pass.name,
+                 static_cast<double>(pass.duration_ns) / 1e6, pass.nodes_before, pass.nodes_after);
+    }
+    fmt::print("   {:<22}{:>7.1f} ms  layout, Loops, memory plan\n", "lower",
+               static_cast<double>(build->compilation.lower_ns) / 1e6);
   }
   if (what.remarks) {
     for (const passes::Remark& remark : build->compilation.remarks) {
@@ -54,15 +64,19 @@ int run_compile(std::span<const std::string> args) {
   train::ModelConfig config;
   session::CompileOptions options;
   Show what;
+  int64_t num_micro_batches = 1;
   bool json = false;
   Arguments arguments("monograph compile",
                       "compiles a model's training step and says what came out");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
+  arguments.option("accumulate", &num_micro_batches,
+                   "micro-batches that a step's rows are split into, one after the other");
   arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
   arguments.option("print", &what.graph, "print the graph after all passes");
   arguments.option("program", &what.program, "print the steps and where their bytes lie");
   arguments.option("kernels", &what.kernels, "print the Loop of each kernel and its source's path");
+  arguments.option("passes", &what.passes, "print each pass with its time and what it left");
   arguments.option("remarks", &what.remarks, "print what the passes decided, and why");
   arguments.option("json", &json, "print the report as JSON");
   if (!arguments.parse(args)) return 0;
@@ -71,8 +85,10 @@ int run_compile(std::span<const std::string> args) {
   const auto update = optimizer_of(*model);
   session::Session session({.options = options});
   auto step = session.compile([&](const trace::Tensor& tokens, const trace::Tensor& targets) {
-    const trace::Tensor loss = model->loss(tokens, targets);
-    update(loss.backward());
+    const auto [loss, gradients] =
+        trace::accumulate(num_micro_batches, {tokens, targets},
+                          [&](const auto& slice) { return model->loss(slice[0], slice[1]); });
+    update(gradients);
     return loss;
   });
   const ir::Graph& traced = step.graph(model->input_types());

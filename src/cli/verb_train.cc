@@ -45,6 +45,8 @@ int run_train(std::span<const std::string> args) {
   arguments.option("data", &config.data_path,
                    "plain text; or tokens of 16 bits (.bin of nanoGPT or llm.c)");
   arguments.option("steps", &config.num_steps, "training steps");
+  arguments.option("accumulate", &config.num_micro_batches,
+                   "micro-batches that a step's rows are split into, one after the other");
   arguments.option("lr", &config.learning_rate, "peak learning rate");
   arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
   arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");

@@ -205,7 +205,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   }
   for (const Output& output : outputs_) copy->add_output(output.name, map_value(output.value));
   for (const Update& update : updates_) {
-    copy->set_update(mapped.at(update.state), map_value(update.next));
+    copy->updates_.push_back({mapped.at(update.state), map_value(update.next)});
   }
   return copy;
 }

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/session/cuda_backend.h"
+#include "frontend/trace/accumulate.h"
 #include "frontend/trace/collectives.h"
 #include "runtime/measure_link.h"
 #include "train/checkpoint.h"
@@ -31,6 +32,9 @@ int64_t ns_since(Clock::time_point start) {
 
 void check_config(const TrainConfig& config) {
   if (config.num_steps < 1) throw_user_error("--steps {}: use 1 or more", config.num_steps);
+  if (config.num_micro_batches < 1) {
+    throw_user_error("--accumulate {}: use 1 or more micro-batches", config.num_micro_batches);
+  }
   if (config.num_eval_batches < 1) {
     throw_user_error("--eval-batches {}: use 1 or more", config.num_eval_batches);
   }
@@ -140,8 +144,10 @@ class Trainer {
   }
 
   trace::Outputs trace_step(const Tensor& tokens, const Tensor& targets) {
-    const Tensor loss = model_->loss(tokens, targets);
-    const optim::Metrics metrics = optimizer_.step(nn::replicate(loss.backward(), mesh_));
+    const auto [loss, gradients] =
+        trace::accumulate(config_.num_micro_batches, {tokens, targets},
+                          [this](const auto& slice) { return model_->loss(slice[0], slice[1]); });
+    const optim::Metrics metrics = optimizer_.step(nn::replicate(gradients, mesh_));
     trace::Outputs outputs = {{"loss", mean(loss)}, {"learning_rate", metrics.learning_rate}};
     if (config_.max_norm > 0) outputs.emplace_back("gradient_norm", metrics.gradient_norm);
     return outputs;

@@ -16,6 +16,7 @@ struct TrainConfig {
   ModelConfig model;
   std::string data_path;
   int64_t num_steps = 800;
+  int64_t num_micro_batches = 1;  // that a step's batch is split into, one after the other
   double learning_rate = 2e-3, final_learning_rate = 2e-4;
   int64_t warmup_steps = 50;
   double weight_decay = 0.1, max_norm = 1.0;

@@ -9,6 +9,7 @@
 #include "frontend/nn/replicate.h"
 #include "frontend/nn/resnet.h"
 #include "frontend/session/session.h"
+#include "frontend/trace/accumulate.h"
 #include "frontend/trace/collectives.h"
 #include "frontend/trace/functions.h"
 #include "frontend/trace/gradients.h"

@@ -76,7 +76,10 @@ Gradients Tensor::backward(Location where) const {
     const auto gradient = found.find(known.node->result());
     if (gradient == found.end()) {
       gradients.add_unused(known.state.name());
-      traced.note_unused(known.state.name());
+      const auto& noted = traced.unused_parameters();
+      if (std::find(noted.begin(), noted.end(), known.state.name()) == noted.end()) {
+        traced.note_unused(known.state.name());
+      }
     } else {
       gradients.add(known.state, {trace_, gradient->second});
     }

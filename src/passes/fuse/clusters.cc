@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/registry.h"
 
 namespace monograph::passes {
 
@@ -12,9 +13,28 @@ using analysis::IterationSpace;
 using ir::Node;
 using ir::Value;
 
-Clusters::Clusters(const ir::Graph& graph) : graph_(graph), users_(ir::users_of(graph)) {
+// Where a micro-batch may begin: not at views, constants and single numbers.
+static bool does_work(const Node& node) {
+  return !node.is_placeholder() && node.types()[0].num_elements() > 1 &&
+         fuse_role(node) != FuseRole::kCreation && !ops::has_trait(node, ops::kViewLike) &&
+         !ops::has_trait(node, ops::kGather);
+}
+
+Clusters::Clusters(const ir::Graph& graph)
+    : graph_(graph),
+      users_(ir::users_of(graph)),
+      followers_(followers_of(graph)),
+      ancestry_(followers_) {
   for (Value root : graph.roots()) roots_.insert(root);
+  int micro_batch = 0;
+  ir::Phase phase = ir::Phase::kForward;
   for (const auto& node : graph.nodes()) {
+    if (does_work(*node)) {
+      micro_batch += node->phase() == ir::Phase::kForward && phase == ir::Phase::kBackward;
+      phase = node->phase();
+    }
+    // A chunk of a loss head is no micro-batch: it waits for the chunk before by itself.
+    if (node->is("after")) phase = node->phase();
     auto group = std::make_unique<Group>();
     const FuseRole role = fuse_role(*node);
     group->is_kernel = role != FuseRole::kNone && role != FuseRole::kCreation;
@@ -29,6 +49,7 @@ Clusters::Clusters(const ir::Graph& graph) : graph_(graph), users_(ir::users_of(
     group->members.push_back(node.get());
     groups_by_node_.push_back(group.get());
     group->position = static_cast<int>(order_.size());
+    group->micro_batch = micro_batch;
     order_.push_back(group.get());
     storage_.push_back(std::move(group));
   }
@@ -55,13 +76,9 @@ static bool is_barrier(const Node& producer, const Node& user) {
 }
 
 bool Clusters::has_barrier(const Group& from, const Group& to) const {
-  for (Node* node : from.members) {
-    for (int i = 0; i < node->num_results(); ++i) {
-      for (const Node* user : users(node->result(i))) {
-        if (groups_by_node_[user->id()] == &to && is_barrier(*node, *user)) {
-          return true;
-        }
-      }
+  for (const Node* node : from.members) {
+    for (const Node* user : followers_[node->id()]) {
+      if (groups_by_node_[user->id()] == &to && is_barrier(*node, *user)) return true;
     }
   }
   return false;
@@ -71,30 +88,45 @@ bool Clusters::has_barrier(const Group& from, const Group& to) const {
 // to go on.
 template <typename Visit>
 void Clusters::walk(const Group& from, int last_position, const Visit& visit) const {
-  std::unordered_set<const Group*> seen = {&from};
+  from.mark = ++last_mark_;
   std::vector<const Group*> pending = {&from};
   while (!pending.empty()) {
     const Group& group = *pending.back();
     pending.pop_back();
-    for (Node* node : group.members) {
-      for (int i = 0; i < node->num_results(); ++i) {
-        for (const Node* user : users(node->result(i))) {
-          const Group* next = groups_by_node_[user->id()];
-          if (next->position > last_position || seen.contains(next)) continue;
-          if (!visit(group, *next)) return;
-          if (next->position == last_position) continue;  // the end: every edge to it is visited
-          seen.insert(next);
-          pending.push_back(next);
-        }
+    for (const Node* node : group.members) {
+      for (const Node* user : followers_[node->id()]) {
+        const Group* next = groups_by_node_[user->id()];
+        if (next->position > last_position || next->mark == last_mark_) continue;
+        if (!visit(group, *next)) return;
+        if (next->position == last_position) continue;  // the end: every edge to it is visited
+        next->mark = last_mark_;
+        pending.push_back(next);
       }
     }
   }
+}
+
+// A path of nodes through a third group that is seen without a walk. Walks between a layer's
+// forward and its backward are as long as the rest of the model: without this, their sum grows with
+// the square of the depth.
+bool Clusters::has_known_detour(const Group& from, const Group& to) const {
+  for (const Node* node : from.members) {
+    for (const Node* user : followers_[node->id()]) {
+      const Group* next = groups_by_node_[user->id()];
+      if (next == &from || next == &to || next->position > to.position) continue;
+      for (const Node* end : to.members) {
+        if (ancestry_.is_ancestor(*user, *end)) return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Whether a path leads from one group to the other through a third.
 bool Clusters::has_detour(const Group& a, const Group& b) const {
   const Group& from = a.position < b.position ? a : b;
   const Group& to = a.position < b.position ? b : a;
+  if (has_known_detour(from, to)) return true;
   bool found = false;
   walk(from, to.position, [&](const Group& at, const Group& next) {
     found = &next == &to && &at != &from;
@@ -125,6 +157,7 @@ bool Clusters::can_store_outputs(const Group& a, const Group& b,
 
 std::string_view Clusters::why_not(const Group& a, const Group& b) {
   if (!a.is_kernel || !b.is_kernel) return "a library call, a view or an input";
+  if (a.micro_batch != b.micro_batch) return "another micro-batch";
   IterationSpace joined = a.space;
   if (const std::string_view reason = join(joined, b.space); !reason.empty()) return reason;
   if (has_barrier(a, b) || has_barrier(b, a)) return "complete only when the kernel ends";
@@ -137,14 +170,10 @@ std::string_view Clusters::why_not(const Group& a, const Group& b) {
 // groups between the two, those that the first leads to come after the merged group, the others
 // before.
 void Clusters::reorder(Group& first, Group& second) {
-  std::unordered_set<const Group*> after;
-  walk(first, second.position, [&](const Group&, const Group& next) {
-    if (&next != &second) after.insert(&next);
-    return true;
-  });
+  walk(first, second.position, [](const Group&, const Group&) { return true; });
   std::vector<Group*> window, late;
   for (int at = first.position + 1; at < second.position; ++at) {
-    (after.contains(order_[at]) ? late : window).push_back(order_[at]);
+    (order_[at]->mark == last_mark_ ? late : window).push_back(order_[at]);
   }
   window.push_back(&first);
   window.insert(window.end(), late.begin(), late.end());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/iteration_space.h"
+#include "passes/fuse/ancestry.h"
 
 namespace monograph::passes {
 
@@ -11,7 +12,8 @@ namespace monograph::passes {
 // joins its producers), then siblings that read the same value. Two groups join only if their
 // spaces do, no path between them leaves them (the groups stay acyclic), and no value inside is
 // complete only at the kernel's end. Creation nodes are in no group unless something outside
-// kernels needs them.
+// kernels needs them. Nodes of different micro-batches (a forward node after a backward one begins
+// another) stay apart: together, their activations would live together.
 class Clusters {
  public:
   struct Group {
@@ -19,7 +21,9 @@ class Clusters {
     std::vector<ir::Node*> members;  // in graph order
     std::vector<ir::Node*> clones;   // done again here rather than read (see recompute.h)
     bool is_kernel = false;
-    int position = 0;  // in a topological order of the groups
+    int position = 0;      // in a topological order of the groups
+    int micro_batch = 0;   // of its members
+    mutable int mark = 0;  // of the last walk that came by
   };
 
   explicit Clusters(const ir::Graph& graph);  // the graph must be renumbered
@@ -45,6 +49,7 @@ class Clusters {
   std::vector<ir::Node*> siblings_of(ir::Value value);
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& a, const Group& b) const;
+  bool has_known_detour(const Group& from, const Group& to) const;
   bool can_store_outputs(const Group& a, const Group& b,
                          const analysis::IterationSpace& joined) const;
 
@@ -53,6 +58,9 @@ class Clusters {
   std::vector<Group*> groups_by_node_;
   std::vector<Group*> order_;  // topological
   ir::ValueMap<std::vector<ir::Node*>> users_;
+  std::vector<std::vector<ir::Node*>> followers_;  // by node: the users of its results
+  Ancestry ancestry_;
+  mutable int last_mark_ = 0;
   ir::ValueSet roots_;
 };
 
