@@ -22,6 +22,16 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+void add_optimizer_options(Arguments& arguments, train::TrainConfig& config) {
+  arguments.option("accumulate", &config.num_micro_batches,
+                   "micro-batches that a step's rows are split into, one after the other");
+  arguments.option("lr", &config.learning_rate, "peak learning rate");
+  arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
+  arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
+  arguments.option("weight-decay", &config.weight_decay, "of weights with two or more dims");
+  arguments.option("clip", &config.max_norm, "largest norm of all gradients together; 0: no limit");
+}
+
 void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
   arguments.option("checkpoint-dir", &config.checkpoint_folder,
                    "write checkpoints to this folder, one at the end");
@@ -45,13 +55,7 @@ int run_train(std::span<const std::string> args) {
   arguments.option("data", &config.data_path,
                    "plain text; or tokens of 16 bits (.bin of nanoGPT or llm.c)");
   arguments.option("steps", &config.num_steps, "training steps");
-  arguments.option("accumulate", &config.num_micro_batches,
-                   "micro-batches that a step's rows are split into, one after the other");
-  arguments.option("lr", &config.learning_rate, "peak learning rate");
-  arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
-  arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
-  arguments.option("weight-decay", &config.weight_decay, "of weights with two or more dims");
-  arguments.option("clip", &config.max_norm, "largest norm of all gradients together; 0: no limit");
+  add_optimizer_options(arguments, config);
   arguments.option("seed", &config.seed, "of weights, batches, dropout and the sample");
   arguments.option("eval-every", &config.eval_every,
                    "steps between validations; 0: at the end only");
