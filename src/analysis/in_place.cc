@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/iteration_space.h"
+#include "ops/registry.h"
 
 namespace monograph::analysis {
 namespace {
@@ -74,6 +75,13 @@ bool may_overwrite(const ir::Graph& body, int result, int operand) {
   if (role != FuseRole::kElement) return false;
   const Sweeps sweeps(body, read);
   return !sweeps.is_indexed() && sweeps.last_read() <= sweeps.ready(written.node);
+}
+
+bool is_elementwise(const ir::Graph& body) {
+  return std::all_of(body.nodes().begin(), body.nodes().end(), [](const auto& node) {
+    return node->is_placeholder() || ops::has_trait(*node, ops::kPointwise) ||
+           ops::has_trait(*node, ops::kCreation);
+  });
 }
 
 }  // namespace monograph::analysis

@@ -10,4 +10,8 @@ namespace monograph::analysis {
 //   softmax's backward may write over its gradient; x - mean(x) over x; x[ids] over nothing
 bool may_overwrite(const ir::Graph& body, int result, int operand);
 
+// Each element is read before the same element is written: any result may lie over any operand of
+// its type.
+bool is_elementwise(const ir::Graph& body);
+
 }  // namespace monograph::analysis

@@ -1,7 +1,9 @@
 #include "analysis/iteration_space.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/error.h"
 #include "ops/registry.h"
 
 namespace monograph::analysis {
@@ -48,6 +50,36 @@ int row_rank_between(const Shape& small, const Shape& big) {
   return IterationSpace::kFree;
 }
 
+// Along which dims of `shape` the operand stays the same.
+std::vector<bool> broadcast_dims(const ir::Value& operand, const Shape& shape) {
+  std::vector<bool> result(shape.rank(), true);
+  const Shape& own = operand.shape();
+  const int missing = shape.rank() - own.rank();
+  for (int dim = 0; dim < own.rank(); ++dim) result[missing + dim] = own[dim] == 1;
+  if (operand.node->is("iota")) {
+    const auto axis = missing + operand.node->attribute<int64_t>("axis");
+    for (int dim = 0; dim < shape.rank(); ++dim) result[dim] = result[dim] || dim != axis;
+  }
+  return result;
+}
+
+int mergeable_rank(const ir::Node& node) {
+  const Shape& shape = node.types()[0].shape;
+  int rank = std::numeric_limits<int>::max();
+  for (const ir::Value operand : node.operands()) {
+    const std::vector<bool> same = broadcast_dims(operand, shape);
+    std::optional<bool> innermost;
+    for (int dim = shape.rank() - 1; dim >= 0; --dim) {
+      if (shape[dim] == 1) continue;
+      if (!innermost) innermost = same[dim];
+      if (same[dim] == *innermost) continue;
+      rank = std::min(rank, shape.rank() - 1 - dim);
+      break;
+    }
+  }
+  return rank;
+}
+
 }  // namespace
 
 FuseRole fuse_role(const ir::Node& node) {
@@ -74,6 +106,13 @@ FuseRole fuse_role(const ir::Node& node) {
   return FuseRole::kNone;
 }
 
+bool is_used_outside_kernels(const ir::ValueMap<std::vector<ir::Node*>>& users, ir::Value value) {
+  const auto found = users.find(value);
+  return found != users.end() &&
+         std::all_of(found->second.begin(), found->second.end(),
+                     [](const ir::Node* user) { return fuse_role(*user) == FuseRole::kNone; });
+}
+
 Shape IterationSpace::row_shape() const {
   return with_inner_ones(shape, std::max(inner_rank, 0));
 }
@@ -84,7 +123,35 @@ IterationSpace iteration_space(const ir::Node& node) {
   }
   if (node.is("gather")) return {node.operand(0).shape(), 1, true};
   if (node.is("embedding") || node.is("segment_sum")) return {node.types()[0].shape, 1, true};
-  return {node.types()[0].shape, IterationSpace::kFree, false};
+  return {node.types()[0].shape, IterationSpace::kFree, false, mergeable_rank(node)};
+}
+
+IterationSpace kernel_space(const ir::Graph& body) {
+  std::optional<IterationSpace> space;
+  for (const auto& node : body.nodes()) {
+    if (node->is_placeholder()) continue;
+    const IterationSpace own = iteration_space(*node);
+    const std::string_view refused = space ? join(*space, own) : std::string_view{};
+    if (!space) space = own;
+    check(refused.empty(), "kernel: '{}' does not fit the others: {}", node->op(), refused);
+  }
+  check(space.has_value(), "kernel: its body is empty");
+  return *space;
+}
+
+bool inner_axes_merge(const ir::Graph& body, const Shape& shape,
+                      const std::vector<int64_t>& strides) {
+  if (strides == shape.contiguous_strides()) return true;
+  const IterationSpace space = kernel_space(body);
+  if (space.inner_rank < 2 || !ir::broadcasts_to(shape, space.shape)) return true;
+  const std::vector<int64_t> steps = ir::broadcast_strides(shape, strides, space.shape);
+  int inner = -1;  // the last dim seen that has more than one index
+  for (int dim = space.shape.rank() - 1; dim >= space.shape.rank() - space.inner_rank; --dim) {
+    if (space.shape[dim] == 1) continue;
+    if (inner >= 0 && steps[dim] != steps[inner] * space.shape[inner]) return false;
+    inner = dim;
+  }
+  return true;
 }
 
 std::string_view join(IterationSpace& a, const IterationSpace& b) {
@@ -113,6 +180,8 @@ std::string_view join(IterationSpace& a, const IterationSpace& b) {
       joined.inner_rank = row_rank;
     }
   }
+  joined.mergeable_rank = std::min(a.mergeable_rank, b.mergeable_rank);
+  if (joined.inner_rank > joined.mergeable_rank) return "broadcast along some of the inner axes";
   a = joined;
   return {};
 }

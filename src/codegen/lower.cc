@@ -24,20 +24,6 @@ using Strides = std::vector<int64_t>;
 
 constexpr int64_t kRowCacheBytes = 1 << 20;  // a longer row is read from memory again each sweep
 
-IterationSpace joined_space(const ir::Graph& body) {
-  IterationSpace space;
-  bool first = true;
-  for (const auto& node : body.nodes()) {
-    if (node->is_placeholder()) continue;
-    const IterationSpace own = analysis::iteration_space(*node);
-    const std::string_view refused = first ? std::string_view{} : analysis::join(space, own);
-    if (first) space = own;
-    check(refused.empty(), "lower: '{}' does not fit its kernel: {}", node->op(), refused);
-    first = false;
-  }
-  return space;
-}
-
 class Lowering {
  public:
   Lowering(const ir::Graph& body, std::span<const Strides> operand_strides,
@@ -46,7 +32,7 @@ class Lowering {
         target_(target),
         operand_strides_(operand_strides),
         result_strides_(result_strides),
-        fused_space_(joined_space(body)),
+        fused_space_(analysis::kernel_space(body)),
         space_(fused_space_.shape, fused_space_.inner_rank) {}
 
   LoweredKernel run() {

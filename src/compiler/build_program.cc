@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/lower.h"
 #include "compiler/assign_memory.h"
+#include "ir/state_role.h"
 #include "ops/collective/collective.h"
 #include "ops/conv/pooling.h"
 #include "ops/registry.h"
@@ -347,12 +348,8 @@ class ProgramBuilder {
       program_.inputs.push_back({input->name(), input->types()[0], address_of(input->result())});
     }
     for (Node* state : graph_.states()) {
-      const auto& role = state->attribute<std::string>("role");
-      const ir::StateRole kind = role == "parameter" ? ir::StateRole::kParameter
-                                 : role == "moment"  ? ir::StateRole::kMoment
-                                                     : ir::StateRole::kBuffer;
-      program_.states.push_back(
-          {state->name(), state->types()[0], address_of(state->result()), kind});
+      program_.states.push_back({state->name(), state->types()[0], address_of(state->result()),
+                                 ir::parse_role(state->attribute<std::string>("role")).value()});
     }
     for (size_t i = 0; i < layout_.outputs.size(); ++i) {
       const Value value = layout_.outputs[i];

@@ -3,16 +3,10 @@
 #include <fmt/format.h>
 
 #include "ir/printer.h"
+#include "ir/state_role.h"
 
 namespace monograph::ir {
 namespace {
-
-bool is_role(std::string_view name) {
-  for (const StateRole role : {StateRole::kParameter, StateRole::kMoment, StateRole::kBuffer}) {
-    if (role_name(role) == name) return true;
-  }
-  return false;
-}
 
 class Verifier {
  public:
@@ -95,7 +89,7 @@ class Verifier {
     const auto role = node.attributes().find("role");
     const bool has_role = role != node.attributes().end() &&
                           std::holds_alternative<std::string>(role->second) &&
-                          is_role(std::get<std::string>(role->second));
+                          parse_role(std::get<std::string>(role->second)).has_value();
     if (node.num_operands() > 0 || node.num_results() != 1 || (node.is("state") && !has_role)) {
       report("V1.7", node,
              "a placeholder has no operand, one result, and a state the role parameter, moment or "

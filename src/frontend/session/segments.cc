@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ir/state_role.h"
 #include "ops/registry.h"
 
 namespace monograph::session {
@@ -108,7 +109,7 @@ class Cutter {
       return inside_[value] = out_->add_input(node.name(), node.types()[0])->result();
     }
     if (node.is("state")) {
-      const ir::StateRole role = role_of(node);
+      const auto role = ir::parse_role(node.attribute<std::string>("role")).value();
       return inside_[value] = out_->add_state(node.name(), node.types()[0], role)->result();
     }
     if (is_made_anywhere(node)) {
@@ -118,13 +119,6 @@ class Cutter {
       return inside_.at(value);
     }
     return inside_[value] = out_->add_input(names_.at(value), value.type())->result();
-  }
-
-  static ir::StateRole role_of(const Node& state) {
-    const auto& role = state.attribute<std::string>("role");
-    return role == "parameter" ? ir::StateRole::kParameter
-           : role == "moment"  ? ir::StateRole::kMoment
-                               : ir::StateRole::kBuffer;
   }
 
   void copy(const Node& node, std::vector<Value> operands) {

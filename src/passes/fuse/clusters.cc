@@ -69,6 +69,11 @@ std::vector<Clusters::Group*> Clusters::groups() {
   return result;
 }
 
+bool Clusters::has_kernels() const {
+  return std::any_of(storage_.begin(), storage_.end(),
+                     [](const auto& group) { return group->is_kernel && !group->members.empty(); });
+}
+
 // A result that is complete only at the end, or an operand that must lie in memory, keeps the two
 // nodes of an edge apart.
 static bool is_barrier(const Node& producer, const Node& user) {

@@ -33,6 +33,7 @@ class Clusters {
 
   // The groups with members, in no particular order.
   std::vector<Group*> groups();
+  bool has_kernels() const;  // some group is one
   Group* group_of(const ir::Node* node) { return groups_by_node_[node->id()]; }
   const std::vector<ir::Node*>& users(ir::Value value) const;
   bool is_root(ir::Value value) const { return roots_.contains(value); }

@@ -1,6 +1,5 @@
 #include "passes/fuse/fold_bias.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "analysis/iteration_space.h"
@@ -11,14 +10,6 @@ namespace monograph::passes {
 namespace {
 
 using Users = ir::ValueMap<std::vector<ir::Node*>>;
-
-bool is_used_outside_kernels(const Users& users, ir::Value value) {
-  const auto found = users.find(value);
-  return found != users.end() &&
-         std::all_of(found->second.begin(), found->second.end(), [](const ir::Node* user) {
-           return analysis::fuse_role(*user) == analysis::FuseRole::kNone;
-         });
-}
 
 struct BiasedProduct {
   const ir::Node* product;
@@ -54,7 +45,7 @@ bool fold_bias(ir::Graph& graph, PassContext& context) {
   std::unordered_map<const ir::Node*, BiasedProduct> foldable;
   for (const auto& node : graph.nodes()) {
     const auto matched = match(users, *node);
-    if (matched && is_used_outside_kernels(users, node->result()))
+    if (matched && analysis::is_used_outside_kernels(users, node->result()))
       foldable.emplace(node.get(), *matched);
   }
   ops::Builder build(graph);
@@ -69,24 +60,6 @@ bool fold_bias(ir::Graph& graph, PassContext& context) {
     return build.emit("addmm",
                       {matched.bias, matched.product->operand(0), matched.product->operand(1)},
                       attributes);
-  });
-}
-
-bool widen_products(ir::Graph& graph, PassContext& context) {
-  const Users users = ir::users_of(graph);
-  std::unordered_set<const ir::Node*> foldable;
-  for (const auto& node : graph.nodes()) {
-    if (!node->is("convert") || node->types()[0].dtype != ir::DType::kF32) continue;
-    const ir::Value product = node->operand(0);
-    if (!product.node->is("matmul") || users.at(product).size() != 1) continue;
-    if (is_used_outside_kernels(users, node->result())) foldable.insert(node.get());
-  }
-  ops::Builder build(graph);
-  return ir::rewrite(graph, [&](ir::Node& node) -> ir::Rewrite {
-    if (!foldable.contains(&node)) return ir::keep();
-    context.remark(node, "its matrix product writes f32 itself");
-    const ir::Node& product = *node.operand(0).node;
-    return build.emit("matmul", product.operands(), {{"dtype", ir::DType::kF32}});
   });
 }
 

@@ -100,12 +100,18 @@ class Recompute {
       plan.bytes += is_materialised(value) ? bytes : 2 * bytes;
       return;
     }
-    if (fuse_role(*value.node) != FuseRole::kElement || plan.clones.size() >= kMaxClones) {
+    if (fuse_role(*value.node) != FuseRole::kElement || plan.clones.size() >= kMaxClones ||
+        !fits(*value.node, group)) {
       plan.possible = false;
       return;
     }
     for (Value operand : value.node->operands()) reach(operand, group, target_bytes, plan);
     plan.clones.push_back(value.node);
+  }
+
+  static bool fits(const Node& clone, const Group& group) {
+    analysis::IterationSpace joined = group.space;
+    return analysis::join(joined, analysis::iteration_space(clone)).empty();
   }
 
   bool can_store_here(Value value) const {
@@ -121,6 +127,7 @@ class Recompute {
     int64_t total = 0;
     for (Group* reader : found->second) {
       Plan plan;
+      if (!fits(node, *reader)) return;
       for (Value operand : node.operands()) reach(operand, *reader, bytes, plan);
       plan.clones.push_back(&node);
       if (!plan.possible) return;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/in_place.h"
+#include "analysis/iteration_space.h"
 #include "base/error.h"
 #include "ops/registry.h"
 #include "passes/memory/reads.h"
@@ -36,22 +38,6 @@ bool is_attention(const Node& node) {
 // Other library calls read and write their tensors in order.
 bool is_dense_call(const Node& node) {
   return ops::has_trait(node, ops::kLibrary) && !is_product(node) && !is_attention(node);
-}
-// Rows of [batch, head, position, width] lie anywhere, but are whole.
-bool has_whole_rows(const ir::Shape& shape, const std::vector<int64_t>& strides) {
-  return shape.rank() < 4 || shape[3] == 1 || strides[3] == 1;
-}
-
-// Each element is read before the same element is written, so the result may lie over the operand.
-bool is_elementwise(const Node& node) {
-  if (node.body() == nullptr) return false;
-  for (const auto& inner : node.body()->nodes()) {
-    if (inner->is_placeholder()) continue;
-    const bool pointwise =
-        ops::has_trait(*inner, ops::kPointwise) || ops::has_trait(*inner, ops::kCreation);
-    if (!pointwise) return false;
-  }
-  return true;
 }
 
 class LayoutPlanner {
@@ -303,6 +289,11 @@ class LayoutPlanner {
 
   // segment_sum steps over whole rows of its values.
   void prepare_kernel(Node& node) {
+    for (int i = 0; i < node.num_operands(); ++i) {
+      const Value operand = node.operand(i);
+      if (analysis::inner_axes_merge(*node.body(), operand.shape(), at(operand).strides)) continue;
+      copy_operand(node, i, "the kernel steps through its inner axes as one");
+    }
     for (const auto& inner : node.body()->nodes()) {
       if (!inner->is("segment_sum")) continue;
       const std::string& name = inner->operand(0).node->name();
@@ -397,6 +388,10 @@ class LayoutPlanner {
     if ((is_dense_call(node) || ops::has_trait(node, ops::kStart)) && !is_dense) return false;
     if (is_product(node) && !is_matrix(value.shape(), placement.strides)) return false;
     if (is_attention(node) && !has_whole_rows(value.shape(), placement.strides)) return false;
+    if (const ir::Graph* body = node.body();
+        body != nullptr && !analysis::inner_axes_merge(*body, value.shape(), placement.strides)) {
+      return false;
+    }
     if (!is_state_segment(placement.buffer)) return true;
     return is_dense && can_overwrite(node, value, placement);
   }
@@ -425,7 +420,7 @@ class LayoutPlanner {
   }
 
   bool reads_in_place(const Node& node, Value value, const Placement& placement) const {
-    if (!is_elementwise(node)) return false;
+    if (node.body() == nullptr || !analysis::is_elementwise(*node.body())) return false;
     for (Value operand : node.operands()) {
       const Placement& read = at(operand);
       if (read.buffer != placement.buffer || read == placement) continue;

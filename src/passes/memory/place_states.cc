@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/state_role.h"
 
 namespace monograph::passes {
 namespace {
@@ -25,11 +26,7 @@ Segment segment_of(StateRole role) {
 }
 
 StateRole role_of(const Node& state) {
-  const auto& name = state.attribute<std::string>("role");
-  for (StateRole role : {StateRole::kParameter, StateRole::kMoment, StateRole::kBuffer}) {
-    if (ir::role_name(role) == name) return role;
-  }
-  throw_internal_error("state '{}' has role '{}'", state.name(), name);
+  return ir::parse_role(state.attribute<std::string>("role")).value();
 }
 
 void add_state(const Node& state, StateLayout& layout) {

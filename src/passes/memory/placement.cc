@@ -137,6 +137,10 @@ bool is_accumulation(const ir::Node& node) {
   return node.is("addmm") && node.operand(0).type() == node.types()[0];
 }
 
+bool has_whole_rows(const Shape& shape, const std::vector<int64_t>& strides) {
+  return shape.rank() < 4 || shape[3] == 1 || strides[3] == 1;
+}
+
 bool is_matrix(const Shape& shape, const std::vector<int64_t>& strides) {
   const size_t rank = strides.size();
   const int64_t rows = shape[-2];

@@ -39,6 +39,9 @@ Placement part_placement(const ir::Node& gather, int index, const Placement& res
 // A product that is added to a whole matrix, its first operand, where that lies.
 bool is_accumulation(const ir::Node& node);
 
+// Rows of [batch, head, position, width] lie anywhere, but are whole.
+bool has_whole_rows(const ir::Shape& shape, const std::vector<int64_t>& strides);
+
 // One of the last two dims has stride 1 and the other steps over whole lines: a matrix product can
 // read or write it (transposed, if it is the first).
 bool is_matrix(const ir::Shape& shape, const std::vector<int64_t>& strides);
