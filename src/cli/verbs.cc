@@ -8,6 +8,8 @@ std::span<const Verb> verbs() {
   static const std::vector<Verb> kVerbs = {
       {"train", "train a model on text or tokens", run_train},
       {"compile", "compile a model's training step and say what came out", run_compile},
+      {"validate", "check a model's training step: gradients, kernels, repeatability",
+       run_validate},
       {"run", "start the ranks of a job, and say which one failed and why", run_run},
       {"doctor", "say what is wrong with this host for a distributed job", run_doctor},
       {"logs", "explain logs of a job: breaks, recompiles, ranks that differ, hangs", run_logs},

@@ -20,6 +20,7 @@ int run_doctor(std::span<const std::string> args);
 int run_logs(std::span<const std::string> args);
 int run_run(std::span<const std::string> args);
 int run_trace(std::span<const std::string> args);
+int run_validate(std::span<const std::string> args);
 int run_train(std::span<const std::string> args);
 
 // In the order in which they are shown.

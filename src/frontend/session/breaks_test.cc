@@ -187,6 +187,22 @@ TEST(BreaksTest, BadReadsAreRefused) {
               HasSubstr("no gradient flows through the host: detach() it"));
 }
 
+TEST(BreaksTest, AValueMayBeReadAfterTheUpdateOfStates) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 2, 1};
+  } net;
+  optim::SGD sgd(net.parameters(), {.learning_rate = optim::Schedule::constant(0.01)});
+  double read = 0;
+  Compiled step = compile([&](const Tensor& x) {
+    const Tensor loss = sum(net.fc(x) * net.fc(x));
+    sgd.step(loss.backward());
+    read = loss.item();
+    return loss;
+  });
+  const double loss = step(ir::Literal::from_f32({1, 2}, {1, 2})).loss();
+  EXPECT_NEAR(read, loss, 1e-6);
+}
+
 TEST(BreaksTest, EventsNameEachBreak) {
   const std::string path = testing::TempDir() + "/break_events.jsonl";
   std::filesystem::remove(path);

@@ -30,6 +30,12 @@ class Cutter {
     return segments;
   }
 
+  // What the first read needs, and nothing for others.
+  Segment run_first() {
+    claim(reads_[0].operands, 0);
+    return make(0);
+  }
+
  private:
   // The nodes that `values` need and that no earlier segment has belong to segment `number`.
   void claim(const std::vector<Value>& values, size_t number) {
@@ -131,7 +137,7 @@ class Cutter {
   }
 
   const ir::Graph& graph_;
-  const std::vector<trace::HostRead>& reads_;
+  const std::vector<trace::HostRead> reads_;
   std::unordered_map<const Node*, size_t> home_;  // segment; not of what is made anywhere
   ir::ValueMap<std::string> names_;               // of the crossing values
   std::vector<Value> crossing_;
@@ -149,7 +155,7 @@ std::vector<Segment> cut_at_reads(const ir::Graph& graph,
 std::unique_ptr<ir::Graph> extract(const ir::Graph& graph, const std::vector<ir::Value>& values) {
   trace::HostRead read;
   read.operands = values;
-  return std::move(Cutter(graph, {read}).run()[0].graph);
+  return std::move(Cutter(graph, {read}).run_first().graph);
 }
 
 }  // namespace monograph::session

@@ -23,7 +23,7 @@ struct Segment {
 std::vector<Segment> cut_at_reads(const ir::Graph& graph,
                                   const std::vector<trace::HostRead>& reads);
 
-// The part of a graph that `values` need, as a graph with these outputs ("value.0", ...).
+// The part of a graph that `values` need, as a graph with these outputs ("read.0", ...).
 std::unique_ptr<ir::Graph> extract(const ir::Graph& graph, const std::vector<ir::Value>& values);
 
 }  // namespace monograph::session

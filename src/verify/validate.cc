@@ -1,0 +1,273 @@
+#include "verify/validate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "analysis/validate_ops.h"
+#include "base/error.h"
+#include "codegen/cpu/compile.h"
+#include "frontend/session/executable.h"
+#include "ir/verifier.h"
+
+namespace monograph::verify {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostFailures = 10;  // shown of one check
+
+std::vector<ir::TensorType> types_of(const std::vector<ir::Literal>& literals) {
+  std::vector<ir::TensorType> types;
+  for (const ir::Literal& literal : literals) types.push_back(literal.type());
+  return types;
+}
+
+// The session and the function that a subject compiles to.
+struct Compilation {
+  explicit Compilation(const Subject& subject, const session::TracedFunction& function)
+      : session({.seed = subject.seed, .options = subject.options}),
+        compiled(session.compile_traced(function, subject.options)),
+        types(types_of(subject.inputs)) {}
+
+  const ir::Graph& graph() { return compiled.graph(types); }
+  const session::Build* build() { return compiled.executable(types).build(); }
+  std::map<std::string, ir::Literal> states() const {
+    std::map<std::string, ir::Literal> values;
+    for (const std::string& name : session.state_names()) values[name] = session.state(name);
+    return values;
+  }
+
+  session::Session session;
+  session::Compiled compiled;
+  std::vector<ir::TensorType> types;
+};
+
+std::map<std::string, ir::Literal> named_inputs(const ir::Graph& graph, const Subject& subject) {
+  std::map<std::string, ir::Literal> named;
+  for (const ir::Node* input : graph.inputs()) named[input->name()] = subject.inputs[named.size()];
+  return named;
+}
+
+void add_failure(Check& check, std::string failure) {
+  check.passed = false;
+  if (check.failures.size() < kMostFailures) check.failures.push_back(std::move(failure));
+}
+
+Check check_structure(Compilation& step) {
+  Check check{"structure", true, "", {}};
+  const ir::Graph& graph = step.graph();
+  std::vector<ir::Violation> violations = ir::verify(graph, {.dead_nodes = true});
+  for (ir::Violation& each : analysis::validate_ops(graph)) violations.push_back(std::move(each));
+  for (const ir::Violation& each : violations) add_failure(check, each.code + " " + each.message);
+  check.finding = fmt::format("{} nodes against V1.1 to V1.23", graph.num_nodes());
+  return check;
+}
+
+// The rows of the table of V2; parameters first used first.
+std::vector<ParameterRow> parameter_rows(const ir::Graph& step, const ir::Graph& gradients) {
+  std::vector<ParameterRow> rows;
+  std::map<std::string, std::string> types;
+  for (const ir::Graph::Output& output : gradients.outputs()) {
+    types[output.name] = output.value.type().str();
+  }
+  const auto users = ir::users_of(step);
+  for (ir::Node* state : step.states()) {
+    if (state->attribute<std::string>("role") != "parameter") continue;
+    ParameterRow row{state->name(), state->types()[0], types["grad." + state->name()]};
+    const auto found = users.find(state->result());
+    if (found != users.end()) {
+      row.first_use = found->second.front()->id();
+      row.first_scope = found->second.front()->provenance().scope;
+      row.last_use = found->second.back()->id();
+      row.last_scope = found->second.back()->provenance().scope;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Check check_backward(Compilation& step, Compilation& gradients, std::vector<ParameterRow>& rows) {
+  Check check{"backward", true, "", {}};
+  rows = parameter_rows(step.graph(), gradients.graph());
+  const std::vector<std::string>& unused = step.compiled.unused_parameters();
+  const std::set<std::string> is_unused(unused.begin(), unused.end());
+  size_t num_gradients = 0;
+  for (const ParameterRow& row : rows) {
+    if (row.gradient.empty()) {
+      if (is_unused.contains(row.name)) {
+        add_failure(check, fmt::format("V2.4 parameter '{}': the loss does not depend on it; leave "
+                                       "it out or freeze it",
+                                       row.name));
+      }
+      continue;
+    }
+    ++num_gradients;
+    if (row.gradient != row.type.str()) {
+      add_failure(check, fmt::format("V2.2 parameter '{}' is {}, its gradient is {}", row.name,
+                                     row.type.str(), row.gradient));
+    }
+  }
+  int forward = 0, backward = 0, optimizer = 0;
+  for (const auto& node : step.graph().nodes()) {
+    if (node->is_placeholder()) continue;
+    forward += node->phase() == ir::Phase::kForward;
+    backward += node->phase() == ir::Phase::kBackward;
+    optimizer += node->phase() == ir::Phase::kOptimizer;
+  }
+  check.finding =
+      fmt::format("{} parameters, {} gradients; nodes: {} forward, {} backward, {} optimizer",
+                  rows.size(), num_gradients, forward, backward, optimizer);
+  return check;
+}
+
+Check check_nodes(Compilation& step, const Subject& subject, const KernelMaker& make_kernels,
+                  std::vector<NodeError>& nodes) {
+  Check check{"numerics", true, "", {}};
+  const ir::Graph& fused = *step.build()->compilation.graph;
+  codegen::CompiledKernels compiled;
+  const KernelMaker own = [&](std::span<const ir::Loop> loops) {
+    compiled = codegen::compile_loops(loops);
+    return compiled.functions;
+  };
+  nodes = compare_each_node(fused, named_inputs(fused, subject), step.states(),
+                            make_kernels ? make_kernels : own);
+  for (const NodeError& each : nodes) {
+    if (!each.is_over()) continue;
+    add_failure(check,
+                fmt::format("V3 {}\n      at {}:{}{}{}: {:.2g} off its reference, allowed "
+                            "is {:.0e}",
+                            each.node, each.file, each.line, each.scope.empty() ? "" : " in ",
+                            each.scope, each.error, each.tolerance));
+  }
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const NodeError& a, const NodeError& b) { return a.error > b.error; });
+  check.finding = fmt::format("{} compiled steps beside their references, largest error {:.1e}",
+                              nodes.size(), nodes.empty() ? 0 : nodes[0].error);
+  return check;
+}
+
+Check check_derivatives(Compilation& gradients, const Subject& subject,
+                        std::vector<DirectionalDerivative>& derivatives) {
+  constexpr double kTolerance = 1e-5;
+  Check check{"gradients", true, "", {}};
+  const ir::Graph& graph = gradients.graph();
+  derivatives = compare_with_differences(graph, named_inputs(graph, subject), gradients.states());
+  double largest = 0;
+  for (const DirectionalDerivative& each : derivatives) {
+    largest = std::max(largest, each.error());
+    if (each.error() <= kTolerance) continue;
+    add_failure(check, fmt::format("V3 parameter '{}': along one direction the gradient says {:g}, "
+                                   "differences say {:g}",
+                                   each.parameter, each.from_gradient, each.from_difference));
+  }
+  check.finding = fmt::format("{} parameters beside float64 differences, largest error {:.1e}",
+                              derivatives.size(), largest);
+  return check;
+}
+
+// Two steps: everything that came out, and everything that stays.
+Hash run_and_digest(Compilation& step, const Subject& subject) {
+  Hasher hasher;
+  const auto add = [&](const ir::Literal& literal) {
+    hasher.add(std::string_view(reinterpret_cast<const char*>(literal.data()),
+                                static_cast<size_t>(literal.type().num_bytes())));
+  };
+  for (int i = 0; i < 2; ++i) {
+    const session::Results results = step.compiled(subject.inputs);
+    for (const ir::Literal& value : results.values) add(value);
+  }
+  for (const auto& [name, value] : step.states()) add(value);
+  return hasher.finish();
+}
+
+Check check_reproducibility(const Subject& subject, std::string& digest) {
+  Check check{"reproducible", true, "", {}};
+  Compilation first(subject, subject.step), second(subject, subject.step);
+  digest = run_and_digest(first, subject).hex();
+  const std::string again = run_and_digest(second, subject).hex();
+  if (digest != again) {
+    add_failure(check, fmt::format("V4 two runs from one seed differ: {} and {}", digest, again));
+  }
+  const session::Build* build = second.build();
+  const bool from_cache =
+      build != nullptr && build->kernels.num_from_cache == build->kernels.num_distinct;
+  check.finding = fmt::format("two steps twice{}: outputs and states are bitwise equal",
+                              from_cache ? ", the second time from the cache" : "");
+  return check;
+}
+
+Check check_purity(Compilation& step, const Subject& subject) {
+  Check check{"purity", true, "", {}};
+  Compilation again(subject, subject.step);
+  const Hash first = step.graph().hash(), second = again.graph().hash();
+  if (first != second) {
+    add_failure(check, fmt::format("C12 traced twice, two graphs: {} and {}: the function reads "
+                                   "something that changes (a counter, a clock, random numbers)",
+                                   first.hex(), second.hex()));
+  }
+  check.finding = fmt::format("traced twice, one hash {}", first.hex().substr(0, 12));
+  return check;
+}
+
+Check check_placement(Compilation& step, const Subject& subject, std::vector<PlacementRow>& rows) {
+  Check check{"placement", true, "", {}};
+  const session::Build* build = step.build();
+  const ir::Program& program = build->compilation.program;
+  const std::string& device = subject.options.backend;
+  const auto add = [&](const std::string& kind, const std::vector<ir::ProgramTensor>& tensors) {
+    std::map<ir::Segment, PlacementRow> by_segment;
+    std::map<ir::Segment, int> counts;
+    for (const ir::ProgramTensor& tensor : tensors) {
+      PlacementRow& row = by_segment[tensor.address.segment];
+      row.num_bytes += tensor.type.num_bytes();
+      ++counts[tensor.address.segment];
+    }
+    for (auto& [segment, row] : by_segment) {
+      row.tensors = fmt::format("{} {}", counts[segment], kind);
+      row.expected = device;
+      row.actual = fmt::format("{}:{}", device, ir::segment_name(segment));
+      rows.push_back(row);
+    }
+  };
+  add("inputs", program.inputs);
+  add("states", program.states);
+  add("outputs", program.outputs);
+  check.finding = fmt::format("{} inputs, {} states and {} outputs on {}", program.inputs.size(),
+                              program.states.size(), program.outputs.size(), device);
+  return check;
+}
+
+}  // namespace
+
+bool Validation::passed() const {
+  return std::all_of(checks.begin(), checks.end(), [](const Check& each) { return each.passed; });
+}
+
+std::string digest_of(const Subject& subject) {
+  Compilation step(subject, subject.step);
+  return run_and_digest(step, subject).hex();
+}
+
+Validation validate(const Subject& subject, const KernelMaker& make_kernels) {
+  if (subject.options.backend != "cpu") {
+    throw_user_error("validate needs backend cpu, '{}' was given", subject.options.backend);
+  }
+  Validation result;
+  Compilation step(subject, subject.step), gradients(subject, subject.gradients);
+  const auto run = [&](const auto& check) {
+    const auto start = Clock::now();
+    result.checks.push_back(check());
+    result.checks.back().ns = std::chrono::nanoseconds(Clock::now() - start).count();
+  };
+  run([&] { return check_structure(step); });
+  run([&] { return check_backward(step, gradients, result.parameters); });
+  run([&] { return check_purity(step, subject); });
+  run([&] { return check_placement(step, subject, result.placements); });
+  run([&] { return check_nodes(step, subject, make_kernels, result.nodes); });
+  run([&] { return check_derivatives(gradients, subject, result.derivatives); });
+  run([&] { return check_reproducibility(subject, result.digest); });
+  return result;
+}
+
+}  // namespace monograph::verify
