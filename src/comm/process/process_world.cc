@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -168,6 +169,12 @@ std::unique_ptr<ProcessWorld> join_processes(const ProcessWorldOptions& options)
 
 std::unique_ptr<World> join_world(const ProcessWorldOptions& options) {
   if (options.store.world_size == 1) return make_single_world();
+  // Gloo writes to sockets whose peer may be gone: that is an error to report, not the end of this
+  // process. A handler of the program's own stays.
+  struct sigaction current = {};
+  if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
   return join_processes(options);
 }
 

@@ -300,7 +300,8 @@ TEST(ProcessWorldFailureTest, NamesTheRankThatThrows) {
     return std::string();
   });
   EXPECT_EQ(ranks.wait(1).text, "no data");
-  EXPECT_THAT(ranks.wait(0).text, HasSubstr("rank 1 failed: it ended by an exception"));
+  EXPECT_THAT(ranks.wait(0).text, HasSubstr("rank 1 failed: it ended by an exception"))
+      << "status " << ranks.wait(0).status;
 }
 
 TEST(ProcessWorldFailureTest, SaysThatTheServingRankIsGone) {
