@@ -40,7 +40,7 @@ class ProcessWorld : public World {
 
 // Joins a job of two ranks or more. CommError names the ranks that did not come.
 std::unique_ptr<ProcessWorld> join_processes(const ProcessWorldOptions& options);
-// The same for a job of any size.
+// The same for a job of any size. SIGPIPE is ignored from then on, unless the program handles it.
 std::unique_ptr<World> join_world(const ProcessWorldOptions& options);
 
 }  // namespace monograph::comm
