@@ -159,9 +159,16 @@ class Compilation {
     return kernel.functions.size() == kernel.rendered.launches.size();
   }
 
+  // NVRTC's log may say nothing of a function: what it uses is then unknown, and shown as 0.
+  static void note_unknown_use(Kernel& kernel) {
+    kernel.functions.clear();
+    for (const ir::KernelLaunch& launch : kernel.rendered.launches) {
+      kernel.functions.push_back({launch.entry, 0, 0, 0, 0});
+    }
+  }
+
   void take(Kernel& kernel) {
-    check(order_functions(kernel), "NVRTC's log names other functions than those of kernel {}",
-          kernel.symbol);
+    if (!order_functions(kernel)) note_unknown_use(kernel);
     try {
       store(kernel);
     } catch (const fs::filesystem_error& error) {
