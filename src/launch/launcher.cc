@@ -132,7 +132,8 @@ class Launcher {
     rank.read_output();
     if (is_ending()) return;
     note_failure(&rank);
-    if (server_) {
+    // One that ends so heard of a failure elsewhere, and its own report may still be on the way.
+    if (server_ && *rank.exit_status() != kNotAnswering) {
       server_->settle({{rank.rank()},
                        fmt::format("rank {} {}: {}", rank.rank(),
                                    describe_exit(*rank.exit_status()), rank.last_words())});
