@@ -60,16 +60,4 @@ class Input {
   std::string rest_;  // for next_lines
 };
 
-// Calls `visit` with each line of `lines` without its end ("\n" or "\r\n").
-template <typename Visit>
-void for_each_line(std::string_view lines, const Visit& visit) {
-  while (!lines.empty()) {
-    const std::size_t end = lines.find('\n');
-    std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    visit(line);
-  }
-}
-
 }  // namespace monograph::diagnose

@@ -1,4 +1,5 @@
 #include "diagnose/source.h"
+#include "diagnose/line_scan.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

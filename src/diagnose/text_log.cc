@@ -7,17 +7,11 @@
 #include <utility>
 
 #include "diagnose/input.h"
+#include "diagnose/line_scan.h"
 #include "diagnose/ordered_pieces.h"
 
 namespace monograph::diagnose {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 std::size_t count_digits(std::string_view text, std::size_t at) {
   std::size_t end = at;

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "diagnose/line_scan.h"
+
 namespace monograph::diagnose {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
@@ -102,10 +100,6 @@ std::optional<TorchPrefix> parse_named_logger(std::string_view line) {
   return prefix;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 std::optional<TorchPrefix> parse_torch_prefix(std::string_view line) {
@@ -114,9 +108,9 @@ std::optional<TorchPrefix> parse_torch_prefix(std::string_view line) {
 }
 
 bool is_compiler_record(const TorchPrefix& prefix) {
-  return !prefix.artifact.empty() || contains(prefix.source, "torch/_dynamo/") ||
-         contains(prefix.source, "torch/_inductor/") ||
-         contains(prefix.source, "torch/_functorch/") || contains(prefix.source, "torch/fx/");
+  return !prefix.artifact.empty() || has(prefix.source, "torch/_dynamo/") ||
+         has(prefix.source, "torch/_inductor/") || has(prefix.source, "torch/_functorch/") ||
+         has(prefix.source, "torch/fx/");
 }
 
 std::string_view without_attempt(std::string_view compile_id) {
@@ -143,19 +137,19 @@ double seconds_of_stamp(std::string_view stamp) {
 }
 
 bool is_torch_file(std::string_view file) {
-  return file.starts_with("torch/") || file.starts_with("torch\\") || contains(file, "/torch/_") ||
-         contains(file, "-packages/torch/") || contains(file, "-packages\\torch\\") ||
-         contains(file, "/pytorch/torch/") || contains(file, "/torch/nn/") ||
-         contains(file, "/torch/utils/") || contains(file, "/torch/distributed/");
+  return file.starts_with("torch/") || file.starts_with("torch\\") || has(file, "/torch/_") ||
+         has(file, "-packages/torch/") || has(file, "-packages\\torch\\") ||
+         has(file, "/pytorch/torch/") || has(file, "/torch/nn/") || has(file, "/torch/utils/") ||
+         has(file, "/torch/distributed/");
 }
 
 bool is_library_file(std::string_view file) {
   if (is_torch_file(file) || file.starts_with("<frozen") || file.starts_with("<string>")) {
     return true;
   }
-  if (contains(file, "site-packages") || contains(file, "dist-packages")) return true;
+  if (has(file, "site-packages") || has(file, "dist-packages")) return true;
   // The standard library: ".../lib/python3.12/copy.py"
-  return contains(file, "/lib/python3") || contains(file, "\\Lib\\");
+  return has(file, "/lib/python3") || has(file, "\\Lib\\");
 }
 
 std::string_view base_name(std::string_view path) {

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "diagnose/line_scan.h"
 #include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

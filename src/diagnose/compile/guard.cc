@@ -5,22 +5,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "diagnose/line_scan.h"
+
 namespace monograph::diagnose {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 // The text between `before` and `after`; "" if either is missing.
 std::string_view between(std::string_view text, std::string_view before, std::string_view after) {
@@ -30,15 +18,6 @@ std::string_view between(std::string_view text, std::string_view before, std::st
   if (after.empty()) return text;
   const std::size_t end = text.find(after);
   return end == std::string_view::npos ? std::string_view() : text.substr(0, end);
-}
-
-int to_int(std::string_view text) {
-  int value = 0;
-  std::size_t digits = 0;
-  while (digits < text.size() && digits < 9 && text[digits] >= '0' && text[digits] <= '9') {
-    value = value * 10 + (text[digits++] - '0');
-  }
-  return digits == 0 ? -1 : value;
 }
 
 // L['self'].step -> self.step; G['N'] -> N; fn._modules['1'] -> fn[1]
@@ -62,7 +41,7 @@ std::string plain_subject(std::string_view source) {
       if (close != std::string_view::npos) {
         const std::string_view name =
             source.substr(i + kModules.size(), close - i - kModules.size());
-        const bool number = to_int(name) >= 0;
+        const bool number = leading_digits(name) >= 0;
         text += number ? fmt::format("[{}]", name) : fmt::format(".{}", name);
         i = close + 2;
         continue;
@@ -92,9 +71,9 @@ std::string_view take_comment(std::string_view text, Guard& guard) {
   const std::size_t in = tail.find(" in ");
   const std::string_view location = tail.substr(0, in);
   const std::size_t colon = location.rfind(':');
-  if (colon != std::string_view::npos && to_int(location.substr(colon + 1)) >= 0) {
+  if (colon != std::string_view::npos && leading_digits(location.substr(colon + 1)) >= 0) {
     guard.file = location.substr(0, colon);
-    guard.line = to_int(location.substr(colon + 1));
+    guard.line = leading_digits(location.substr(colon + 1));
     if (in != std::string_view::npos) {
       const std::string_view function = tail.substr(in + 4);
       guard.function = function.substr(0, function.find_first_of(" ("));
@@ -126,7 +105,7 @@ bool parse_tensor(std::string_view text, Guard& guard) {
     guard.kind = kind;
     guard.subject = plain_subject(text.substr(kStart.size(), at - kStart.size()));
     const std::string_view rest = text.substr(at + words.size());
-    guard.index = to_int(between(rest, "at index ", "."));
+    guard.index = leading_digits(between(rest, "at index ", "."));
     const std::size_t actual = rest.rfind(", actual ");
     const std::size_t expected = rest.find("expected ");
     if (expected != std::string_view::npos) {
@@ -136,7 +115,7 @@ bool parse_tensor(std::string_view text, Guard& guard) {
     }
     if (actual != std::string_view::npos) guard.actual = trim(rest.substr(actual + 9));
     if (kind == GuardKind::kRequiresGrad) {
-      const bool wanted = contains(guard.expected, "1") || contains(guard.expected, "True");
+      const bool wanted = has(guard.expected, "1") || has(guard.expected, "True");
       guard.expected = wanted ? "True" : "False";
       guard.actual = wanted ? "False" : "True";
     }
@@ -150,7 +129,7 @@ bool parse_presence(std::string_view text, Guard& guard) {
   const bool is_error = text.starts_with("KeyError on ") ||
                         text.starts_with("AttributeError on ") ||
                         text.starts_with("IndexError on ");
-  const bool is_call = contains(text, "hasattr(") || contains(text, "_contains(");
+  const bool is_call = has(text, "hasattr(") || has(text, "_contains(");
   if (!is_error && !is_call) return false;
   guard.kind = GuardKind::kAttribute;
   const bool was_absent = text.starts_with("not ");
@@ -162,7 +141,7 @@ bool parse_presence(std::string_view text, Guard& guard) {
   }
   const std::string_view arguments =
       text.substr(text.find('(') + 1, text.rfind(')') - text.find('(') - 1);
-  const bool name_first = contains(text, "_contains(");
+  const bool name_first = has(text, "_contains(");
   const std::size_t comma = name_first ? arguments.find(", ") : arguments.rfind(", ");
   if (comma == std::string_view::npos) {
     guard.subject = plain_subject(text);
@@ -183,14 +162,14 @@ bool parse_words(std::string_view text, Guard& guard) {
   constexpr std::string_view kGlobal = "GLOBAL_STATE changed:";
   if (text.starts_with(kGlobal)) {
     guard.subject = trim(text.substr(kGlobal.size()));
-    guard.kind = contains(guard.subject, "grad_mode")  ? GuardKind::kGradMode
-                 : contains(guard.subject, "autocast") ? GuardKind::kAutocast
-                                                       : GuardKind::kGlobalState;
+    guard.kind = has(guard.subject, "grad_mode")  ? GuardKind::kGradMode
+                 : has(guard.subject, "autocast") ? GuardKind::kAutocast
+                                                  : GuardKind::kGlobalState;
     return true;
   }
-  if (contains(text, "___check_global_state()") || contains(text, "___check_torch_function_mode")) {
+  if (has(text, "___check_global_state()") || has(text, "___check_torch_function_mode")) {
     guard.kind = GuardKind::kGlobalState;
-    guard.subject = contains(text, "mode") ? "torch function mode stack" : "global state";
+    guard.subject = has(text, "mode") ? "torch function mode stack" : "global state";
     return true;
   }
   if (text.starts_with("expected type of '")) {
@@ -201,12 +180,12 @@ bool parse_words(std::string_view text, Guard& guard) {
     guard.actual = trim(between(rest, "but found ", ""));
     return true;
   }
-  if (text.starts_with("Duplicate tensor") || contains(text, "check_no_aliasing")) {
+  if (text.starts_with("Duplicate tensor") || has(text, "check_no_aliasing")) {
     guard.kind = GuardKind::kAliasing;
     guard.subject = plain_subject(between(text, "[", "]"));
     return true;
   }
-  if (contains(text, "_backend(") || contains(text, "___skip_backend_check")) {
+  if (has(text, "_backend(") || has(text, "___skip_backend_check")) {
     guard.kind = GuardKind::kBackend;
     guard.subject = "backend";
     return true;
@@ -222,10 +201,10 @@ bool parse_call(std::string_view text, Guard& guard) {
     return plain_subject(
         inner.substr(0, comma == std::string_view::npos ? inner.find(')') : comma));
   };
-  if (contains(text, "___check_obj_id(")) {
+  if (has(text, "___check_obj_id(")) {
     guard.kind = GuardKind::kIdentity;
     guard.subject = argument("___check_obj_id(");
-  } else if (contains(text, "___check_type_id(")) {
+  } else if (has(text, "___check_type_id(")) {
     guard.kind = GuardKind::kType;
     guard.subject = argument("___check_type_id(");
   } else {
@@ -248,8 +227,8 @@ bool is_number(std::string_view text) {
 
 GuardKind kind_of_value(std::string_view subject, std::string_view value) {
   const bool on_module =
-      contains(subject, ".") &&
-      (subject.starts_with("self.") || subject.starts_with("s.") || contains(subject, "_modules"));
+      has(subject, ".") &&
+      (subject.starts_with("self.") || subject.starts_with("s.") || has(subject, "_modules"));
   if (value == "True" || value == "False") {
     return subject.ends_with(".training") ? GuardKind::kTraining : GuardKind::kBoolean;
   }
@@ -264,8 +243,8 @@ GuardKind kind_of_value(std::string_view subject, std::string_view value) {
 }
 
 bool has_shape(std::string_view text) {
-  return contains(text, ".size()[") || contains(text, ".stride()[") ||
-         contains(text, ".storage_offset()") || contains(text, ".shape[");
+  return has(text, ".size()[") || has(text, ".stride()[") || has(text, ".storage_offset()") ||
+         has(text, ".shape[");
 }
 
 // L['k'] == 0.5, len(L['xs']) == 3, 5 <= L['x'].size()[0], L['flag'], not L['flag']
@@ -297,14 +276,14 @@ void parse_expression(std::string_view text, Guard& guard) {
   const std::string_view left = trim(text.substr(0, at)), right = trim(text.substr(at + width));
   guard.subject = plain_subject(left);
   guard.expected = width == 8 ? fmt::format("not {}", right) : std::string(right);
-  if (left.starts_with("len(") || contains(left, "__len__")) {
+  if (left.starts_with("len(") || has(left, "__len__")) {
     guard.kind = GuardKind::kLength;
-  } else if (contains(left, ".keys(") || contains(left, "set(") ||
-             contains(left, "___dict_version") || contains(left, "dict.keys")) {
+  } else if (has(left, ".keys(") || has(left, "set(") || has(left, "___dict_version") ||
+             has(left, "dict.keys")) {
     guard.kind = GuardKind::kKeys;
     guard.subject = plain_subject(between(left, "keys(", ")"));
     if (guard.subject.empty()) guard.subject = plain_subject(left);
-  } else if (contains(left, "CURRENT_DEVICE")) {
+  } else if (has(left, "CURRENT_DEVICE")) {
     guard.kind = GuardKind::kGlobalState;
     guard.subject = "default device";
   } else if (text.find(" is ") == at && right.find('[') != std::string_view::npos) {

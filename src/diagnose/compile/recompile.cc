@@ -4,34 +4,10 @@
 
 #include <algorithm>
 
+#include "diagnose/line_scan.h"
+
 namespace monograph::diagnose {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
-int to_int(std::string_view text) {
-  int value = 0;
-  std::size_t at = 0;
-  while (at < text.size() && at < 9 && is_digit(text[at])) value = value * 10 + (text[at++] - '0');
-  return at == 0 ? -1 : value;
-}
-
-template <typename Visit>
-void for_each_line(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    visit(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
-}
 
 // Length of "3/2: " in front; 0 if there is none.
 std::size_t entry_length(std::string_view text) {
@@ -44,6 +20,19 @@ std::size_t entry_length(std::string_view text) {
   }
   if (!slash || at + 1 > text.size() || text.substr(at, 1) != ":") return 0;
   return at + 1;
+}
+
+// "GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled" names 2; 0 for any other reason.
+std::size_t num_global_switches(std::string_view reason) {
+  constexpr std::string_view kGlobal = "GLOBAL_STATE changed:";
+  if (!reason.starts_with(kGlobal)) return 0;
+  std::size_t count = 0;
+  char before = ' ';
+  for (const char c : reason.substr(kGlobal.size())) {
+    if (c != ' ' && before == ' ') ++count;
+    before = c;
+  }
+  return count;
 }
 
 }  // namespace
@@ -80,7 +69,7 @@ CompiledFunction parse_function_place(std::string_view text) {
     mark = text.rfind(':');
     width = 1;
   }
-  const int line = mark == std::string_view::npos ? -1 : to_int(text.substr(mark + width));
+  const int line = mark == std::string_view::npos ? -1 : leading_digits(text.substr(mark + width));
   function.file = line < 0 ? text : text.substr(0, mark);
   function.line = std::max(0, line);
   return function;
@@ -134,7 +123,8 @@ LimitHit parse_limit_hit(std::string_view message) {
       const std::string_view rest = line.substr(at + kOption.size());
       const std::size_t open = rest.find(" (");
       result.option = rest.substr(0, open);
-      if (open != std::string_view::npos) result.limit = std::max(0, to_int(rest.substr(open + 2)));
+      if (open != std::string_view::npos)
+        result.limit = std::max(0, leading_digits(rest.substr(open + 2)));
     } else if (line.starts_with("function: ")) {
       result.function = parse_function_place(line.substr(10));
     } else if (line.starts_with("last reason: ")) {
@@ -150,15 +140,27 @@ std::string next_compile_id(std::string_view compile_id) {
   const std::size_t slash = compile_id.rfind('/');
   if (slash == std::string_view::npos) return std::string(compile_id);
   return fmt::format("{}/{}", compile_id.substr(0, slash),
-                     to_int(compile_id.substr(slash + 1)) + 1);
+                     leading_digits(compile_id.substr(slash + 1)) + 1);
 }
 
 const GuardFailure* cause_of(const Recompile& recompile, const std::vector<std::string>& earlier) {
+  const GuardFailure* cause = nullptr;
+  std::size_t switches = 0;  // how many the cause names, if it is global state
   for (const GuardFailure& failure : recompile.failures) {
     const Guard guard = parse_guard(failure.text);
     if (guard.kind == GuardKind::kUnknown && guard.expression.empty()) continue;
-    if (std::find(earlier.begin(), earlier.end(), guard.key()) == earlier.end()) return &failure;
+    if (std::find(earlier.begin(), earlier.end(), guard.key()) != earlier.end()) continue;
+    const std::size_t count = num_global_switches(failure.text);
+    if (cause == nullptr) {
+      if (count == 0) return &failure;
+    } else if (count == 0 || count >= switches) {
+      continue;
+    }
+    // Against the version that differs least: another may differ by more than what changed now.
+    cause = &failure;
+    switches = count;
   }
+  if (cause != nullptr) return cause;
   return recompile.failures.empty() ? nullptr : &recompile.failures.front();
 }
 

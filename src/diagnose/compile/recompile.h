@@ -24,7 +24,8 @@ CompiledFunction parse_function_place(std::string_view text);
 std::string next_compile_id(std::string_view compile_id);
 
 // The failure that tells why: the one by a guard that did not cause an earlier recompile of the
-// function, else the newest entry's. The list holds one failure for each entry, not a history.
+// function, else the newest entry's. The list holds one failure for each entry, not a history. Of
+// failures by global state it is the one that names the fewest switches.
 // `earlier` holds the keys of the causes of earlier recompiles.
 const GuardFailure* cause_of(const Recompile& recompile, const std::vector<std::string>& earlier);
 

@@ -12,6 +12,7 @@
 #include "diagnose/compile/compile_log.h"
 #include "diagnose/compile/graph_break.h"
 #include "diagnose/compile/recompile.h"
+#include "diagnose/line_scan.h"
 #include "diagnose/text_log.h"
 #include "diagnose/torch_prefix.h"
 
@@ -69,12 +70,6 @@ bool is_number_at(std::string_view text, std::string_view word, std::int64_t& va
   if (digit == begin) return false;
   value = result;
   return true;
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 // "DEBUG: message", of a format that the user chose

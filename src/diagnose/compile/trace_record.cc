@@ -6,6 +6,7 @@
 
 #include "diagnose/compile/generated_code.h"
 #include "diagnose/input.h"
+#include "diagnose/line_scan.h"
 #include "diagnose/torch_prefix.h"
 
 namespace monograph::diagnose {

@@ -9,6 +9,7 @@
 
 #include "diagnose/compile/json_fields.h"
 #include "diagnose/input.h"
+#include "diagnose/line_scan.h"
 #include "diagnose/ordered_pieces.h"
 #include "diagnose/torch_prefix.h"
 

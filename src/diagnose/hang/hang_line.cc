@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "diagnose/hang/line_scan.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "diagnose/hang/line_scan.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {

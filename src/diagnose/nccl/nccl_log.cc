@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "diagnose/hang/line_scan.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -16,10 +16,6 @@ namespace {
 constexpr size_t kMaxCalls = 4096;    // kept for each communicator of a process
 constexpr size_t kMaxWarnings = 200;  // different ones
 constexpr int64_t kMaxRank = 1 << 24;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 // What stands before "NCCL INFO" and "NCCL WARN": "host:pid:tid [dev] ", for WARN also "file:line
 // ".

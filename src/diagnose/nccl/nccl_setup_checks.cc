@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "diagnose/hang/line_scan.h"
 #include "diagnose/hang/progress.h"
+#include "diagnose/line_scan.h"
 #include "diagnose/nccl/nccl_advice.h"
 #include "diagnose/nccl/nccl_checker.h"
 

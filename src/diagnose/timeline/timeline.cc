@@ -5,14 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "diagnose/line_scan.h"
+
 namespace monograph::diagnose {
-namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-}  // namespace
 
 uint32_t TimelineBuilder::name_id(std::string_view name) {
   auto found = ids_.find(name);
@@ -81,7 +76,7 @@ Activity classify_kernel(std::string_view name) {
       "one_shot_all_", "two_shot_all_", "multimem_", "allreduce_fusion_kernel",
       "deep_ep::",     "nvshmem",       "symm_mem_", "lamport_all_reduce"};
   for (std::string_view part : kCustom) {
-    if (contains(name, part)) return Activity::kCollective;
+    if (has(name, part)) return Activity::kCollective;
   }
   if (name.starts_with("Memcpy") || name.starts_with("hipMemcpy") || name.starts_with("dma")) {
     return Activity::kCopy;
@@ -111,7 +106,7 @@ std::string collective_op(std::string_view kernel_name) {
   }};
   kernel_name = kernel_name.substr(0, kernel_name.find('('));
   for (auto [part, op] : kOps) {
-    if (contains(kernel_name, part)) return std::string(op);
+    if (has(kernel_name, part)) return std::string(op);
   }
   return "collective";
 }

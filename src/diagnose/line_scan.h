@@ -9,6 +9,17 @@
 
 namespace monograph::diagnose {
 
+// Pieces of lines of text, as every reader of logs takes them apart.
+
+inline bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Of a name: a letter, a digit or an underscore.
+inline bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
 // The text after the first `mark`; nothing if it is absent.
 inline std::optional<std::string_view> after(std::string_view text, std::string_view mark) {
   size_t at = text.find(mark);
@@ -39,6 +50,14 @@ inline std::optional<int64_t> leading_integer(std::string_view text) {
   return value;
 }
 
+// The digits that text begins with, nine at most, as a number; -1 if there are none.
+inline int leading_digits(std::string_view text) {
+  int value = 0;
+  std::size_t at = 0;
+  while (at < text.size() && at < 9 && is_digit(text[at])) value = value * 10 + (text[at++] - '0');
+  return at == 0 ? -1 : value;
+}
+
 // The integer right after the first `mark`.
 inline std::optional<int64_t> integer_after(std::string_view text, std::string_view mark) {
   std::optional<std::string_view> rest = after(text, mark);
@@ -54,7 +73,7 @@ inline std::vector<int> leading_ranks(std::string_view text) {
   std::vector<int> ranks;
   size_t i = 0;
   while (i < text.size() && ranks.size() < 1'000'000) {
-    if (std::isdigit(static_cast<unsigned char>(text[i])) != 0) {
+    if (is_digit(text[i])) {
       int rank = 0;
       auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), rank);
       if (error != std::errc()) break;
@@ -67,6 +86,18 @@ inline std::vector<int> leading_ranks(std::string_view text) {
     }
   }
   return ranks;
+}
+
+// Calls `visit` with each line of `lines` without its end ("\n" or "\r\n").
+template <typename Visit>
+void for_each_line(std::string_view lines, const Visit& visit) {
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    visit(line);
+  }
 }
 
 }  // namespace monograph::diagnose
