@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "diagnose/hang/hang_words.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -26,8 +27,8 @@ class Judge {
   }
 
   Hang judge() {
-    if (has_trouble() &&
-        (by_mismatch() || by_claim() || by_waiting() || by_stall() || by_counts())) {
+    if (has_trouble() && (by_mismatch() || by_failure(false) || by_claim() || by_waiting() ||
+                          by_stall() || by_counts() || by_failure(true))) {
       add_lateness();
       add_claims();
       if (hang_.evidence.size() > kMaxEvidence) hang_.evidence.resize(kMaxEvidence);
@@ -38,6 +39,7 @@ class Judge {
  private:
   // A log of a healthy job also ends with some ranks one call ahead of others.
   bool has_trouble() const {
+    if (!progress_.failures.empty()) return true;
     for (const Claim& claim : progress_.claims) {
       if (claim.kind != Claim::Kind::kNote) return true;
     }
@@ -68,6 +70,48 @@ class Judge {
     return true;
   }
 
+  // The exception that ended the rank which torchrun saw first, else the one of most ranks.
+  // `also_consequences`: where nothing better is known, one that only says that a peer is gone.
+  bool by_failure(bool also_consequences) {
+    std::map<std::string, std::vector<const Failure*>> alike;
+    for (const Failure& failure : progress_.failures) {
+      const bool counts = !is_of_compiler(failure) && is_consequence(failure) == also_consequences;
+      if (counts) alike[title(failure)].push_back(&failure);
+    }
+    const std::vector<const Failure*>* cause = nullptr;
+    for (const auto& [words, failures] : alike) {
+      const bool is_first = std::any_of(failures.begin(), failures.end(), [&](const Failure* one) {
+        return one->rank >= 0 && one->rank == progress_.first_failed_rank;
+      });
+      if (is_first) {
+        cause = &failures;
+        break;
+      }
+      if (cause == nullptr || failures.size() > cause->size()) cause = &failures;
+    }
+    if (cause == nullptr) return false;
+    hang_.kind = also_consequences ? Hang::Kind::kLostPeer : Hang::Kind::kFailed;
+    for (const Failure* one : *cause) {
+      if (one->rank >= 0) hang_.culprits.push_back(one->rank);
+    }
+    std::sort(hang_.culprits.begin(), hang_.culprits.end());
+    const Call* awaited = hang_.edges.empty() ? nullptr : awaited_call();
+    if (awaited != nullptr) {
+      hang_.group = awaited->group;
+      hang_.op = awaited->op;
+      hang_.sequence = awaited->sequence;
+    }
+    describe_failure(*cause->front(), hang_);
+    for (const auto& [words, failures] : alike) {
+      if (&failures == cause) continue;
+      const int rank = failures[0]->rank;
+      const std::string who = rank < 0 ? "a process" : ranks_text({rank});
+      hang_.evidence.push_back(fmt::format("{} failed too: {}", who, words));
+    }
+    describe_waits(progress_, hang_);
+    return true;
+  }
+
   bool by_claim() {
     std::set<int> late;
     const Claim* first = nullptr;
@@ -86,27 +130,27 @@ class Judge {
     hang_.op = awaited == nullptr ? "" : awaited->op;
     hang_.sequence = awaited == nullptr ? -1 : awaited->sequence;
     bool unreachable = first->kind == Claim::Kind::kUnreachable;
+    bool is_stuck_watchdog = has(first->text, "watchdog");
     std::string who = late.empty() ? "a process" : ranks_text(hang_.culprits);
-    hang_.headline =
-        unreachable
-            ? fmt::format("{}: {}", who, first->text)
-            : fmt::format("{} did not enter {} in time", ranks_text(hang_.culprits),
-                          awaited == nullptr ? "the collective"
-                                             : call_title(progress_, awaited->op, awaited->group,
-                                                          awaited->sequence));
     if (awaited != nullptr) hang_.place = frame_of(*awaited);
-    bool ended = first->text.starts_with("killed") || first->text.starts_with("crashed");
-    hang_.reason =
-        !unreachable ? "desync: the other ranks waited in it until the time limit"
-        : ended ? "the process ended first, and the other ranks failed or waited because of it; "
-                  "the kernel "
-                  "kills for lack of memory (dmesg: oom-kill), a scheduler for exceeding a limit"
-                : "the process is stopped, dead or cut off from the network";
+    if (unreachable) {
+      // "what: why"
+      hang_.headline = fmt::format("{}: {}", who, before(first->text, ": "));
+      hang_.reason = after(first->text, ": ")
+                         .value_or("the process is stopped, dead or cut off from the network");
+    } else {
+      hang_.headline =
+          fmt::format("{} did not enter {} in time", ranks_text(hang_.culprits),
+                      awaited == nullptr
+                          ? "the collective"
+                          : call_title(progress_, awaited->op, awaited->group, awaited->sequence));
+      hang_.reason = "desync: the other ranks waited in it until the time limit";
+    }
     hang_.advice = fmt::format(
-        "look at what {} did then: log, stack (py-spy dump), dmesg and the machine's "
-        "health; if it "
-        "was only slow (loading data, saving, compiling), raise the timeout",
-        who);
+        "look at what {} did then: log, stack (py-spy dump{}), dmesg and the machine's health; if "
+        "it was only slow (loading data, saving, compiling), raise the timeout{}",
+        who, is_stuck_watchdog ? " --native" : "",
+        is_stuck_watchdog ? " (TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC)" : "");
     describe_waits(progress_, hang_);
     return true;
   }

@@ -17,6 +17,8 @@ struct Hang {
     kMismatch,  // desync: the culprits called something else under the same number
     kCycle,     // the culprits wait for each other
     kStall,     // everybody entered the same call and it does not finish; nobody to blame by rank
+    kFailed,    // the culprits ended with an exception or a signal
+    kLostPeer,  // exceptions that say a peer is gone, and nothing says why
   } kind = Kind::kNone;
   // False where the evidence is one look at a job that may have been running.
   bool is_certain = true;

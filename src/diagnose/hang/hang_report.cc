@@ -124,6 +124,9 @@ Progress progress_of(const Incident& incident, bool with_ras) {
     if (file->kind == HangFacts::Kind::kRas && !with_ras) continue;
     Progress part = file->progress;
     // A log without rank in its lines: its name may say whose it is.
+    for (Failure& failure : part.failures) {
+      if (failure.rank < 0) failure.rank = file->rank;
+    }
     if (part.ranks.empty() && file->rank >= 0) part.ranks_seen.insert(file->rank);
     merge_progress(whole, std::move(part));
   }
@@ -141,10 +144,29 @@ std::string_view code_of(const Hang& hang) {
       return "hang_cycle";
     case Hang::Kind::kStall:
       return "hang_stall";
+    case Hang::Kind::kFailed:
+      return "rank_failed";
+    case Hang::Kind::kLostPeer:
+      return "peer_lost";
     case Hang::Kind::kNone:
       break;
   }
   return "";
+}
+
+// How near to the cause an answer of this kind is.
+int nearness(Hang::Kind kind) {
+  switch (kind) {
+    case Hang::Kind::kFailed:
+      return 3;
+    case Hang::Kind::kMismatch:
+      return 2;
+    case Hang::Kind::kMissing:
+    case Hang::Kind::kCycle:
+      return 1;
+    default:
+      return 0;
+  }
 }
 
 std::string_view words(WaitEdge::Why why) {
@@ -212,9 +234,8 @@ Finding to_finding(const Hang& hang, const Progress& progress) {
   finding.advice = hang.advice;
   finding.evidence = hang.evidence;
   // A stuck job comes before what makes one slow; of two answers the one nearer to the cause.
-  finding.weight = 1e6 + (hang.kind == Hang::Kind::kMismatch ? 2
-                          : hang.kind == Hang::Kind::kStall  ? 0
-                                                             : 1);
+  // That a peer is gone everybody says who is left.
+  finding.weight = hang.kind == Hang::Kind::kLostPeer ? 0 : 1e6 + nearness(hang.kind);
   return finding;
 }
 
@@ -261,8 +282,10 @@ void conclude_hangs(const FactsList& facts, Report& report) {
     if (hang.kind == Hang::Kind::kNone) continue;
     report.findings.push_back(to_finding(hang, whole));
     Section section;
+    const std::string word =
+        hang.kind == Hang::Kind::kFailed || hang.kind == Hang::Kind::kLostPeer ? "failure" : "hang";
     section.title =
-        hang.culprits.empty() ? "hang" : fmt::format("hang: {}", describe_ranks(hang.culprits));
+        hang.culprits.empty() ? word : fmt::format("{}: {}", word, describe_ranks(hang.culprits));
     section.lines.push_back(fmt::format("from {} file{}: {}", incident.files.size(),
                                         incident.files.size() == 1 ? "" : "s", incident.job));
     if (!hang.edges.empty()) {

@@ -7,14 +7,17 @@
 #include <set>
 #include <utility>
 
+#include "diagnose/hang/failure.h"
 #include "diagnose/hang/hang_line.h"
-#include "diagnose/hang/line_scan.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {
 
 constexpr size_t kMaxFingerprints = 5000;  // of a rank: the last ones tell
 constexpr size_t kMaxLine = 400;           // evidence beyond this is cut
+constexpr size_t kMaxFailures = 10'000;    // ranks
+constexpr int kLifeSigns = 40;             // lines that an exception's own message does not have
 
 std::string shorten(std::string_view line) {
   line = trim(line);
@@ -28,7 +31,7 @@ class HangText::Impl {
  public:
   void read(std::string_view text, int rank) {
     see(rank);
-    if (is_valid(rank)) read_traceback(text, rank);
+    read_traceback(text, rank);
     if (has(text, "Watchdog caught collective operation timeout")) return on_watchdog(text, rank);
     if (read_stack(text, rank)) return;
     if (has(text, "ast enqueued")) return on_status(text, rank);
@@ -37,7 +40,10 @@ class HangText::Impl {
     if (has(text, "collective #") || has(text, "lagging ranks") || is_snapshot(text))
       return on_desync(text);
     snapshot_sequence_ = -1;
-    if (has(text, "watchdog got stuck")) return on_stuck_watchdog(text, rank);
+    if (has(text, "watchdog got stuck") || has(text, "Heartbeat monitor timed out"))
+      return on_stuck_watchdog(text, rank);
+    if (auto cause = after(text, "watchdog thread terminated with exception: "))
+      return on_watchdog_exception(*cause, text, rank);
     if (has(text, "Timed out waiting") && has(text, "ms for")) return on_gloo_timeout(text, rank);
     if (has(text, "Connection closed by peer") && has(text, "gloo"))
       return on_gloo_timeout(text, rank);
@@ -45,6 +51,7 @@ class HangText::Impl {
   }
 
   void see(int rank) {
+    if (!failures_.empty()) outlive_failure(rank);
     if (rank == last_seen_ || !is_valid(rank)) return;
     progress_.ranks_seen.insert(rank);
     last_seen_ = rank;
@@ -76,6 +83,7 @@ class HangText::Impl {
             std::make_shared<const StackFrame>(*frame);
       }
     }
+    for (auto& [rank, last] : failures_) progress_.failures.push_back(std::move(last.failure));
     return std::move(progress_);
   }
 
@@ -340,26 +348,43 @@ class HangText::Impl {
     }
   }
 
-  // The Python traceback of a failed collective says where the rank called it.
+  // An exception that nothing caught ends its process; of a failed collective it also says where
+  // the rank called it.
   void read_traceback(std::string_view text, int rank) {
-    if (text.starts_with("Traceback (most recent call last)")) {
-      tracebacks_[rank].clear();
-    } else if (auto file = after(text, "  File \""); file && has(*file, "\", line ")) {
-      std::vector<StackFrame>& frames = tracebacks_[rank];
-      if (frames.size() >= 256) return;
-      std::optional<std::string_view> function = after(*file, ", in ");
-      frames.insert(frames.begin(),
-                    {std::string(function.value_or("")), std::string(before(*file, "\"")),
-                     integer_after(*file, "\", line ").value_or(0)});
-    } else if (has(text, "Error: ") &&
-               (has(text, "ollective") || has(text, "onitoredBarrier") || has(text, "gloo"))) {
-      if (!tracebacks_[rank].empty()) failed_in_[rank] = std::move(tracebacks_[rank]);
-      tracebacks_[rank].clear();
-    }
+    std::optional<Failure> failure = tracebacks_.read(text, is_valid(rank) ? rank : -1);
+    if (!failure) return;
+    const std::string& message = failure->message;
+    const bool of_call =
+        has(message, "ollective") || has(message, "onitoredBarrier") || has(message, "gloo");
+    if (of_call && failure->rank >= 0) failed_in_[failure->rank] = failure->frames;
+    if (failure->rank < 0) failure->rank = in_root_cause_ ? root_cause_rank_ : -1;
+    on_failure(std::move(*failure));
+  }
+
+  // Of a chain the last ends the process; what follows from another rank's end tells less.
+  void on_failure(Failure failure) {
+    const int rank = failure.rank;
+    const auto known = failures_.find(rank);
+    const bool tells_less = known != failures_.end() && !is_consequence(known->second.failure) &&
+                            (is_consequence(failure) || failure.frames.empty());
+    if (tells_less || (known == failures_.end() && failures_.size() >= kMaxFailures)) return;
+    failures_[rank] = {std::move(failure), 0};
+  }
+
+  // A process that goes on printing caught the exception.
+  void outlive_failure(int rank) {
+    const auto found = failures_.find(rank);
+    if (found == failures_.end() || found->second.is_final) return;
+    if (++found->second.num_lines > kLifeSigns) failures_.erase(found);
+  }
+
+  void on_watchdog_exception(std::string_view cause, std::string_view line, int rank) {
+    const int who = rank >= 0 ? rank : read_watchdog_prefix(line).rank.value_or(-1);
+    on_failure({who, "", shorten(before(cause, "Exception raised from")), {}});
   }
 
   // "Root Cause (first observed failure):" and below it "rank      : 2 (local_rank: 2)", "exitcode
-  // : -9".
+  // : -9", "traceback : Signal 9 (SIGKILL) received by PID 13".
   void read_torchrun(std::string_view text) {
     if (has(text, "Root Cause (first observed failure)")) {
       in_root_cause_ = true;
@@ -370,16 +395,32 @@ class HangText::Impl {
     std::string_view line = trim(text);
     if (line.starts_with("rank") && has(line, ":")) {
       root_cause_rank_ = valid_rank(integer_after(line, ":")).value_or(-1);
+      progress_.first_failed_rank = root_cause_rank_;
     } else if (line.starts_with("exitcode") && root_cause_rank_ >= 0) {
-      int64_t code = integer_after(line, ":").value_or(0);
-      // -6 is the watchdog's own abort.
-      if (code == -9 || code == -11 || code == -7 || code == -4) {
-        claim(Claim::Kind::kUnreachable, {root_cause_rank_},
-              code == -9 ? "killed (SIGKILL, often for lack of memory)"
-                         : fmt::format("crashed with signal {}", -code),
-              text);
+      if (auto signal = fatal_signal(integer_after(line, ":").value_or(0))) {
+        on_failure({root_cause_rank_, "", fmt::format("killed by {}", *signal), {}});
+        failures_[root_cause_rank_].is_final = true;
       }
+    } else if (line.starts_with("=====")) {
       in_root_cause_ = false;
+    }
+  }
+
+  // Of an exit code. SIGABRT is the watchdog's own, SIGTERM torchrun's.
+  static std::optional<std::string_view> fatal_signal(int64_t code) {
+    switch (code) {
+      case -4:
+        return "SIGILL";
+      case -7:
+        return "SIGBUS";
+      case -8:
+        return "SIGFPE";
+      case -9:
+        return "SIGKILL";
+      case -11:
+        return "SIGSEGV";
+      default:
+        return std::nullopt;
     }
   }
 
@@ -391,8 +432,13 @@ class HangText::Impl {
   std::map<int, std::map<int64_t, Call>> fingerprints_;  // "Running collective"
   std::map<int, std::map<int64_t, Call>> stated_;  // from mismatch messages, by the rank itself
   std::map<int, std::map<int64_t, Call>> told_;    // from those of other ranks
-  std::map<int, std::vector<StackFrame>>
-      tracebacks_;  // of the exception being read, innermost first
+  struct LastFailure {
+    Failure failure;
+    int num_lines = 0;      // that the rank printed since
+    bool is_final = false;  // torchrun saw the process end
+  };
+  TracebackReader tracebacks_;
+  std::map<int, LastFailure> failures_;  // by rank
   std::map<int, std::vector<StackFrame>> failed_in_;
   std::set<int> watchdog_ranks_;
   std::set<int> gloo_waiters_;

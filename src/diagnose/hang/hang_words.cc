@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "diagnose/torch_prefix.h"
+
 namespace monograph::diagnose {
 namespace {
 
@@ -151,9 +153,9 @@ void describe_missing(const Progress& progress, const SharedWait& wait, Hang& ha
                 "that runs there (cuda-gdb or CUDA_LAUNCH_BLOCKING=1)",
                 who)
           : fmt::format(
-                "look at what {} did instead: its stack (py-spy dump), its log, dmesg and "
-                "GPU health; a branch that skips the call, data loading, a lock or a "
-                "dead GPU are the usual causes",
+                "look at what {} did instead: stack (py-spy dump), log, dmesg and GPU health; a "
+                "branch that skips the call, data loading, a lock or a dead GPU are the usual "
+                "causes",
                 who);
   for (int rank : hang.culprits) {
     if (const Call* last = last_call(progress, rank)) {
@@ -176,6 +178,44 @@ void describe_missing(const Progress& progress, const SharedWait& wait, Hang& ha
         fmt::format("from #{} of {} on, {} {} not where the others are: {}, others {}",
                     mismatch.sequence, group_title(progress, mismatch.group), ranks_text(odd.ranks),
                     odd.ranks.size() == 1 ? "is" : "are", odd.what, mismatch.sides.front().what));
+  }
+}
+
+void describe_failure(const Failure& failure, Hang& hang) {
+  const bool lost_peer = hang.kind == Hang::Kind::kLostPeer;
+  const std::string who = hang.culprits.empty() ? "a process" : ranks_text(hang.culprits);
+  const bool by_signal = failure.message.starts_with("killed by");
+  hang.headline = by_signal ? fmt::format("{} was {}", who, title(failure))
+                            : fmt::format("{} {}: {}", who, lost_peer ? "lost a peer" : "failed",
+                                          title(failure));
+  std::set<int> waiters;
+  for (const WaitEdge& edge : hang.edges) waiters.insert(edge.waiter);
+  for (const int rank : hang.culprits) waiters.erase(rank);
+  hang.reason = lost_peer ? "another rank ended or was cut off first, and these logs do not say "
+                            "which or why"
+                          : "nothing caught the exception";
+  if (!lost_peer && failure.type.empty()) hang.reason = "the process did not end by itself";
+  if (!waiters.empty() && !lost_peer) {
+    const std::vector<int> ranks(waiters.begin(), waiters.end());
+    hang.reason +=
+        fmt::format("; {} then waited in vain for what it should have joined", ranks_text(ranks));
+  }
+  hang.advice = lost_peer ? "read the logs of all ranks together, with torchrun's own output: the "
+                            "one that ended first has the cause; NCCL_DEBUG=INFO tells more"
+                          : failure_advice(failure);
+  const auto own = std::find_if(failure.frames.begin(), failure.frames.end(),
+                                [](const StackFrame& f) { return !is_library_file(f.file); });
+  if (own != failure.frames.end()) {
+    hang.place = *own;
+  } else if (const StackFrame* frame = user_frame(failure.frames)) {
+    hang.place = *frame;
+  }
+  hang.evidence.push_back(failure.type.empty() ? failure.message
+                                               : failure.type + ": " + failure.message);
+  constexpr size_t kMaxFrames = 4;
+  for (size_t i = 0; i < std::min(failure.frames.size(), kMaxFrames); ++i) {
+    const StackFrame& frame = failure.frames[i];
+    hang.evidence.push_back(fmt::format("  in {} ({}:{})", frame.function, frame.file, frame.line));
   }
 }
 

@@ -40,6 +40,7 @@ SharedWait main_wait(const std::vector<WaitEdge>& edges, const std::vector<int>&
 // set.
 void describe_mismatch(const Progress& progress, const Mismatch& mismatch, Hang& hang);
 void describe_missing(const Progress& progress, const SharedWait& wait, Hang& hang);
+void describe_failure(const Failure& failure, Hang& hang);
 void describe_cycle(const Progress& progress, Hang& hang);
 
 // Adds one line of evidence for each call that somebody waits in.

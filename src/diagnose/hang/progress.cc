@@ -89,6 +89,8 @@ void merge_progress(Progress& whole, Progress&& part) {
   whole.world_size = std::max(whole.world_size, part.world_size);
   whole.is_snapshot = whole.is_snapshot || part.is_snapshot;
   std::move(part.claims.begin(), part.claims.end(), std::back_inserter(whole.claims));
+  std::move(part.failures.begin(), part.failures.end(), std::back_inserter(whole.failures));
+  if (whole.first_failed_rank < 0) whole.first_failed_rank = part.first_failed_rank;
   std::move(part.sources.begin(), part.sources.end(), std::back_inserter(whole.sources));
 }
 
@@ -120,23 +122,6 @@ void unify_groups(Progress& progress) {
     }
     record.groups = std::move(groups);
   }
-}
-
-const StackFrame* user_frame(const std::vector<StackFrame>& frames) {
-  auto inside = [](const StackFrame& frame) {
-    std::string file = frame.file;
-    std::replace(file.begin(), file.end(), '\\', '/');
-    if (file.starts_with("torch/") || file.starts_with("<")) return true;
-    for (std::string_view part :
-         {"-packages/torch/", "/torch/distributed/", "/torch/nn/", "/torch/_"}) {
-      if (file.find(part) != std::string::npos) return true;
-    }
-    return false;
-  };
-  for (const StackFrame& frame : frames) {
-    if (!inside(frame)) return &frame;
-  }
-  return frames.empty() ? nullptr : &frames.front();
 }
 
 std::string rank_list(const std::set<int>& ranks) {

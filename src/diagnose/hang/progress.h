@@ -8,15 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "diagnose/hang/failure.h"
+#include "diagnose/hang/stack_frame.h"
+
 // What is known of how far each rank came in each process group, whatever kind of file said so.
 // Every reader of hang evidence fills a Progress; find_hang() answers from it.
 namespace monograph::diagnose {
-
-struct StackFrame {
-  std::string function;
-  std::string file;
-  int64_t line = 0;
-};
 
 enum class CallState { kScheduled, kStarted, kCompleted };
 
@@ -85,9 +82,11 @@ struct Progress {
   int world_size = -1;
   bool is_snapshot = false;  // counts from one look at a job that may have been running
   std::vector<Claim> claims;
+  std::vector<Failure> failures;  // in the order of the log
+  int first_failed_rank = -1;     // as torchrun saw it
   std::vector<std::string> sources;
 
-  bool empty() const { return ranks.empty() && claims.empty(); }
+  bool empty() const { return ranks.empty() && claims.empty() && failures.empty(); }
 };
 
 // Key of a group: its name, and a hash of its ranks when known, since names repeat with different
@@ -107,9 +106,6 @@ void merge_progress(Progress& whole, Progress&& part);
 // Text logs know a group by name only; gives their calls the key of the one recorded group of that
 // name that holds the rank.
 void unify_groups(Progress& progress);
-
-// The innermost frame outside PyTorch's own files, else the innermost; nullptr if there is none.
-const StackFrame* user_frame(const std::vector<StackFrame>& frames);
 
 // "0, 2-5, 9": sorted ranks for people.
 std::string rank_list(const std::vector<int>& ranks);
