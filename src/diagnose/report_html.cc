@@ -5,6 +5,7 @@
 #include "diagnose/finding.h"
 #include "diagnose/report_words.h"
 #include "diagnose/svg.h"
+#include "diagnose/text_table.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -64,20 +65,18 @@ void add_finding(const Finding& finding, bool first, std::string& html) {
 void add_table(const Table& table, std::string& html) {
   if (!table.title.empty()) html += fmt::format("<h3>{}</h3>", escape_xml(table.title));
   html += "<div class=\"scroll\"><table><tr>";
-  const auto is_number = [&](std::size_t i) {
-    return !table.rows.empty() && i < table.rows[0].size() &&
-           !std::holds_alternative<std::string>(table.rows[0][i]);
-  };
+  std::vector<const char*> classes;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    html += fmt::format("<th{}>{}</th>", is_number(i) ? " class=\"n\"" : "",
-                        escape_xml(table.columns[i]));
+    classes.push_back(is_text_column(table, i) ? "" : " class=\"n\"");
+  }
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    html += fmt::format("<th{}>{}</th>", classes[i], escape_xml(table.columns[i]));
   }
   html += "</tr>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      html += fmt::format("<td{}>{}</td>", is_number(i) ? " class=\"n\"" : "",
-                          escape_xml(cell_text(row[i])));
+    for (std::size_t i = 0; i < std::min(row.size(), classes.size()); ++i) {
+      html += fmt::format("<td{}>{}</td>", classes[i], escape_xml(cell_text(row[i])));
     }
     html += "</tr>\n";
   }

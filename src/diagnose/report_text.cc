@@ -81,7 +81,7 @@ class Writer {
     const std::size_t shown = std::min(kMaxEvidence, finding.evidence.size());
     for (std::size_t i = 0; i < shown; ++i) cut("  | ", finding.evidence[i]);
     if (shown < finding.evidence.size()) {
-      text += fmt::format("  | {} more lines\n", finding.evidence.size() - shown);
+      text += fmt::format("  | and {} more\n", finding.evidence.size() - shown);
     }
     text += '\n';
   }

@@ -14,6 +14,12 @@ std::string with_commas(std::int64_t value) {
   return digits;
 }
 
+std::string count_of(std::int64_t value, std::string_view noun, std::string_view plural) {
+  if (value == 1) return fmt::format("1 {}", noun);
+  return plural.empty() ? fmt::format("{} {}s", with_commas(value), noun)
+                        : fmt::format("{} {}", with_commas(value), plural);
+}
+
 std::string cell_text(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) return with_commas(*whole);
@@ -28,13 +34,10 @@ std::string summary_line(const Report& report) {
   const auto notes = std::count_if(report.findings.begin(), report.findings.end(),
                                    [](const auto& f) { return f.severity == Severity::kNote; });
   const auto faults = static_cast<std::int64_t>(report.findings.size()) - notes;
-  const auto plural = [](std::int64_t count, std::string_view word) {
-    return fmt::format("{} {}{}", with_commas(count), word, count == 1 ? "" : "s");
-  };
   if (report.files_read == 0) return "nothing could be read";
-  std::string line = faults == 0 ? "clean: nothing wrong" : plural(faults, "finding");
-  if (notes > 0) line += ", " + plural(notes, "note");
-  return line + " in " + plural(report.files_read, "file");
+  std::string line = faults == 0 ? "clean: nothing wrong" : count_of(faults, "finding");
+  if (notes > 0) line += ", " + count_of(notes, "note");
+  return line + " in " + count_of(report.files_read, "file");
 }
 
 }  // namespace monograph::diagnose

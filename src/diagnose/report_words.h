@@ -12,6 +12,9 @@ namespace monograph::diagnose {
 // 12,345,678
 std::string with_commas(std::int64_t value);
 
+// "1 finding", "2,000 findings"; `plural` where an s is not enough
+std::string count_of(std::int64_t value, std::string_view noun, std::string_view plural = {});
+
 // Whole numbers with commas, others with four digits that matter.
 std::string cell_text(const Cell& cell);
 

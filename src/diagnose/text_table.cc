@@ -82,6 +82,12 @@ std::string joined(const std::vector<std::string>& cells, const std::vector<Colu
 
 }  // namespace
 
+bool is_text_column(const Table& table, std::size_t column) {
+  return std::all_of(table.rows.begin(), table.rows.end(), [&](const std::vector<Cell>& row) {
+    return column >= row.size() || std::holds_alternative<std::string>(row[column]);
+  });
+}
+
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -109,8 +115,7 @@ TextTable lay_out(const Table& table, std::size_t width, std::size_t max_rows) {
   }
   std::vector<Column> columns(table.columns.size());
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const bool has_cell = !table.rows.empty() && i < table.rows[0].size();
-    columns[i].is_text = !has_cell || std::holds_alternative<std::string>(table.rows[0][i]);
+    columns[i].is_text = is_text_column(table, i);
     for (const auto& row : cells) {
       if (i < row.size()) columns[i].data = std::max(columns[i].data, columns_of(row[i]));
     }

@@ -16,6 +16,9 @@ std::size_t columns_of(std::string_view text);
 // characters become spaces.
 std::string cut_to(std::string_view text, std::size_t columns);
 
+// Whether no cell of the column is a number; "-" may stand among numbers.
+bool is_text_column(const Table& table, std::size_t column);
+
 // A table as lines of at most `width` columns, as far as that can be: headings wrap, then the
 // widest columns of text are cut.
 struct TextTable {

@@ -7,19 +7,17 @@
 
 #include "diagnose/compile/cache_misses.h"
 #include "diagnose/compile/job.h"
+#include "diagnose/line_scan.h"
 
 namespace monograph::diagnose {
 namespace {
 
 std::string bypass_advice(std::string_view reason) {
-  const auto has = [&](std::string_view word) {
-    return reason.find(word) != std::string_view::npos;
-  };
-  if (has("call_function target") || has("Unsupported")) {
+  if (has(reason, "call_function target") || has(reason, "Unsupported")) {
     return "the graph holds an operator that the cache cannot describe: it compiles anew in each "
            "process; newer versions know more operators";
   }
-  if (has("custom pass") || has("uuid")) {
+  if (has(reason, "custom pass") || has(reason, "uuid")) {
     return "give the custom pass a uuid() so that the cache can name it";
   }
   return "this graph compiles anew in each process; see the reason";
@@ -97,9 +95,10 @@ void add_avoidable(const std::vector<ExplainedMiss>& misses, Report& report) {
   }
 }
 
-bool told_as_straggler(const CacheSplit& split, const Report& report) {
+// Other graphs have other keys, and a straggler's finding tells of its cold cache.
+bool follows_from_finding(const CacheSplit& split, const Report& report) {
   return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
-    return finding.code == "compile_straggler" &&
+    return (finding.code == "compile_straggler" || finding.code == "graph_mismatch") &&
            finding.where.frame == frame_label(split.function, split.compile_id);
   });
 }
@@ -108,7 +107,7 @@ bool told_as_straggler(const CacheSplit& split, const Report& report) {
 void add_splits(const CompileJob& job, Report& report) {
   std::set<std::pair<std::set<int>, std::string>> told;  // one finding for both caches
   for (const CacheSplit& split : find_splits(job)) {
-    if (told_as_straggler(split, report)) continue;
+    if (follows_from_finding(split, report)) continue;
     if (!told.insert({split.missed, split.compile_id}).second) continue;
     Finding finding;
     finding.code = "cache_split";
@@ -157,14 +156,15 @@ void conclude_cache(const CompileJob& job, Report& report) {
   for (const ExplainedMiss& miss : misses) {
     if (table.rows.size() >= 500) break;
     std::string first;
+    Cell num_changes = "-";  // the log may not hold the parts
     if (!miss.changes.empty()) {
+      num_changes = static_cast<std::int64_t>(miss.changes.size());
       const ComponentChange& change = miss.changes.front();
       first = fmt::format("{}: {} -> {}", change.name, change.before, change.after);
     }
     table.rows.push_back({miss.event->cache, frame_label(miss.function, miss.event->compile_id),
                           miss.rank < 0 ? std::string("-") : std::to_string(miss.rank),
-                          std::string(describe(miss.cause)),
-                          static_cast<std::int64_t>(miss.changes.size()), first});
+                          std::string(describe(miss.cause)), num_changes, first});
   }
   if (!table.rows.empty()) section.tables.push_back(std::move(table));
   report.sections.push_back(std::move(section));

@@ -212,6 +212,11 @@ void find_unfinished(const CompileJob& job, Report& report) {
   }
 }
 
+// Text logs and backward graphs do not say.
+Cell count_cell(std::int64_t count) {
+  return count > 0 ? Cell(count) : Cell("-");
+}
+
 void add_table(const CompileJob& job, Section& section, double& total) {
   Table table{"Compilations, longest first",
               {"function", "graph", "rank", "nodes", "guards", "seconds", "dynamo", "aot autograd",
@@ -231,12 +236,12 @@ void add_table(const CompileJob& job, Section& section, double& total) {
     std::vector<Cell> row = {value->function.name + (value->is_backward ? " (backward)" : ""),
                              value->compile_id,
                              rank < 0 ? std::string("-") : std::to_string(rank),
-                             std::max<std::int64_t>(0, value->graph_nodes),
-                             std::max<std::int64_t>(0, value->guards),
+                             count_cell(value->graph_nodes),
+                             count_cell(value->guards),
                              value->seconds};
     for (std::size_t i = 6; i < table.columns.size(); ++i) {
       const auto found = value->phases.find(table.columns[i]);
-      row.emplace_back(found == value->phases.end() ? 0.0 : found->second);
+      row.push_back(found == value->phases.end() ? Cell("-") : Cell(found->second));
     }
     table.rows.push_back(std::move(row));
   }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "diagnose/compile/json_fields.h"
 #include "diagnose/input.h"
+#include "diagnose/report_words.h"
 #include "diagnose/source.h"
 #include "diagnose/timeline/event_splitter.h"
 
@@ -186,9 +188,12 @@ void conclude_inspector(const FactsList& facts, Report& report) {
     add_straggler(arrivals, report);
     Section section;
     section.title = "NCCL inspector";
-    section.lines.push_back(fmt::format("{} collectives of {} ranks; {} seen by several ranks",
-                                        job.calls.size(), arrivals.ranks.size(),
-                                        arrivals.num_matched));
+    std::set<int> ranks;
+    for (const InspectedCall* call : job.calls) ranks.insert(call->rank);
+    section.lines.push_back(fmt::format(
+        "{} of {}; {} seen by several ranks",
+        count_of(static_cast<std::int64_t>(job.calls.size()), "collective"),
+        count_of(static_cast<std::int64_t>(ranks.size()), "rank"), arrivals.num_matched));
     if (job.num_torn > 0) {
       section.lines.push_back(fmt::format("{} damaged records were left out", job.num_torn));
     }

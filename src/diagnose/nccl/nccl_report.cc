@@ -8,6 +8,7 @@
 #include "diagnose/hang/hang.h"
 #include "diagnose/hang/hang_report.h"
 #include "diagnose/nccl/nccl_checks.h"
+#include "diagnose/report_words.h"
 
 namespace monograph::diagnose {
 namespace {
@@ -59,9 +60,10 @@ Table process_table(const NcclLog& log) {
   for (const auto& [rank, entry] : order) {
     if (table.rows.size() == kMaxRows) break;
     const auto& [id, process] = *entry;
-    table.rows.push_back({int64_t{rank}, id.host, int64_t{id.device}, process.network,
-                          static_cast<int64_t>(process.nics.size()), links_text(process),
-                          process.num_channels});
+    table.rows.push_back(
+        {rank < 0 ? Cell("-") : Cell(int64_t{rank}), id.host, int64_t{id.device}, process.network,
+         static_cast<int64_t>(process.nics.size()), links_text(process),
+         process.num_channels < 0 ? Cell("-") : Cell(int64_t{process.num_channels})});
   }
   return table;
 }
@@ -126,8 +128,9 @@ void conclude_nccl(const FactsList& facts, Report& report) {
     Section section;
     section.title = "NCCL";
     section.lines.push_back(fmt::format(
-        "{}: {} processes, {} communicators, version {}", job, log.processes.size(),
-        log.communicators.size(),
+        "{}: {}, {}, version {}", job,
+        count_of(static_cast<int64_t>(log.processes.size()), "process", "processes"),
+        count_of(static_cast<int64_t>(log.communicators.size()), "communicator"),
         log.versions.empty() ? "not said" : fmt::format("{}", fmt::join(log.versions, ", "))));
     section.tables.push_back(process_table(log));
     if (!log.communicators.empty()) section.tables.push_back(communicator_table(log));
