@@ -62,7 +62,7 @@ class CheckedCommunicator : public Communicator {
   virtual void abandon() {}
 
   const Group& group() const { return group_; }
-  const JobWatch& watch() const { return *job_.watch; }
+  JobWatch& watch() const { return *job_.watch; }
 
  private:
   void run(Call call, const void* from, void* to);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class JobWatch {
   // first failure unless there is one, tells all ranks, and returns the first. Takes no longer than
   // grace_of(the timeout of a call).
   virtual Failure settle(const Group& group, const Call& call, const Trouble& trouble) = 0;
+  // Keeps what others would miss until this rank has said why it leaves.
+  virtual void keep(std::shared_ptr<void> connections) = 0;
 };
 
 // The part of a call's timeout that it keeps for asking the other ranks, so that its error is there

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "base/error.h"
@@ -95,6 +96,10 @@ class GlooCommunicator : public CheckedCommunicator {
         context_(std::move(context)),
         sent_buffer_(context_->createUnboundBuffer(&sent_, sizeof sent_)),
         received_buffer_(context_->createUnboundBuffer(&received_, sizeof received_)) {}
+  // Where an exception ends this rank, the others hear of that before its connections end.
+  ~GlooCommunicator() override {
+    if (std::uncaught_exceptions() > num_exceptions_) watch().keep(context_);
+  }
 
   std::shared_ptr<void> allocate(int64_t bytes) override { return allocate_pages(bytes); }
   std::string name() const override { return "gloo"; }
@@ -110,6 +115,7 @@ class GlooCommunicator : public CheckedCommunicator {
                            Clock::time_point deadline);
   void send_or_receive(const Call& call, const void* from, void* to, Clock::time_point deadline);
 
+  const int num_exceptions_ = std::uncaught_exceptions();
   const std::shared_ptr<gloo::rendezvous::Context> context_;
   Call sent_;
   Call received_;

@@ -97,13 +97,15 @@ class JoinedWorld : public ProcessWorld {
     const Call call = make_call(Operation::kBarrier, 0, ElementType::kU8, "split");
     recorder_->add_group(group);
     const int64_t number = recorder_->begin(group.name, call);
+    const auto deadline = Clock::now() + options_.timeout;
     try {
       auto made = wire_up(wiring, are_on_one_host(group), transport, log_);
       recorder_->finish(number);
       return made;
     } catch (const CommError& error) {
       if (!error.place().operation.empty()) throw;  // of a call, which named who is at fault
-      const Failure failure = watch_->settle(group, call, {error.what(), {}});
+      const bool is_broken = Clock::now() < deadline;  // by a rank that goes, as far as is known
+      const Failure failure = watch_->settle(group, call, {error.what(), {}, false, is_broken});
       throw CommError(fmt::format("[split] of group '{}' failed in rank {}: {} ({})", name, rank,
                                   failure.reason, error.what()),
                       {rank, "split", std::string(name), 0, failure.at_fault});

@@ -304,6 +304,25 @@ TEST(ProcessWorldFailureTest, NamesTheRankThatThrows) {
       << "status " << ranks.wait(0).status;
 }
 
+// Its connections end late enough for the others to have asked, and to have given up asking.
+TEST(ProcessWorldFailureTest, NamesTheRankThatThrowsAndUnwindsSlowly) {
+  struct SlowToEnd {
+    bool is_slow;
+    ~SlowToEnd() {
+      if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
+    }
+  };
+  ProcessRanks ranks(2, options_for(Transport::kGloo, 6000), [](World& world) {
+    const SlowToEnd last = {world.rank == 1};
+    const auto group = world.all("all");
+    if (world.rank == 1) throw_user_error("no data");
+    group->barrier("step");
+    return std::string();
+  });
+  EXPECT_EQ(ranks.wait(1).text, "no data");
+  EXPECT_THAT(ranks.wait(0).text, HasSubstr("rank 1 failed: it ended by an exception"));
+}
+
 TEST(ProcessWorldFailureTest, SaysThatTheServingRankIsGone) {
   ProcessRanks ranks(3, options_for(Transport::kSharedMemory), [](World& world) {
     const auto group = world.all("all");

@@ -38,12 +38,19 @@ StoreWatch::~StoreWatch() {
 }
 
 void StoreWatch::leave(const std::string& problem) {
+  std::vector<std::shared_ptr<void>> kept;
   {
     const std::scoped_lock lock(mutex_);
     if (is_leaving_) return;
     is_leaving_ = true;
+    kept.swap(kept_);
   }
   send(begin(ToServer::kBye).add(problem));
+}
+
+void StoreWatch::keep(std::shared_ptr<void> connections) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_leaving_) kept_.push_back(std::move(connections));
 }
 
 bool StoreWatch::send(FrameWriter& message) {
@@ -138,7 +145,7 @@ Failure StoreWatch::settle(const Group& group, const Call& call, const Trouble& 
     return (trouble.is_broken && std::all_of(ranks.begin(), ranks.end(), is_alive)) ||
            (trouble.is_mismatch && std::any_of(ranks.begin(), ranks.end(), is_behind));
   };
-  const auto give_up = Clock::now() + grace_ / 4;
+  const auto give_up = Clock::now() + grace_ * 3 / 8;
   while (is_unclear() && Clock::now() < give_up) {
     std::this_thread::sleep_for(Milliseconds(5));
     reports = ask(group);

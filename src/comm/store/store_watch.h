@@ -30,6 +30,7 @@ class StoreWatch : public JobWatch {
     return has_left_[static_cast<size_t>(world_rank)];
   }
   Failure settle(const Group& group, const Call& call, const Trouble& trouble) override;
+  void keep(std::shared_ptr<void> connections) override;
 
   // Makes this the job's first failure unless there is one.
   void report(const Failure& failure);
@@ -58,6 +59,7 @@ class StoreWatch : public JobWatch {
   int64_t answered_question_ = 0;
   std::vector<RankReport> reports_;
   bool is_leaving_ = false;
+  std::vector<std::shared_ptr<void>> kept_;
   std::mutex send_mutex_;
   std::string received_;
   Socket socket_;

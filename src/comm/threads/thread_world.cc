@@ -93,6 +93,7 @@ class ThreadWatch : public JobWatch {
     }
     return job_->settle(judge(group, call, trouble, reports));
   }
+  void keep(std::shared_ptr<void>) override {}  // threads have no connections to end
 
  private:
   const std::shared_ptr<ThreadJob> job_;
