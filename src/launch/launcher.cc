@@ -44,7 +44,12 @@ class Launcher {
       wait_for_news();
       for (auto& rank : ranks_) {
         rank->read_output();
-        if (!rank->exit_status() && rank->poll_exit()) note_exit(*rank);
+        if (rank->exit_status()) continue;
+        if (rank->poll_exit()) {
+          note_exit(*rank);
+        } else {
+          note_stop(*rank);
+        }
       }
       press_on();
     }
@@ -140,6 +145,19 @@ class Launcher {
     }
   }
 
+  // The other ranks find one that does not answer in a collective; where there is none, as while
+  // they compile or end, nobody but its parent does.
+  void note_stop(RankProcess& rank) {
+    const auto since = rank.poll_stopped();
+    const std::chrono::seconds limit(plan_.timeout_seconds);
+    if (!since || is_ending() || Clock::now() < *since + limit) return;
+    stop_ = {{rank.rank()},
+             fmt::format("rank {} is not answering: a signal stopped it {} s ago", rank.rank(),
+                         plan_.timeout_seconds)};
+    note_failure(&rank);
+    if (server_) server_->settle(*stop_);
+  }
+
   void note_failure(RankProcess* rank) {
     first_failed_ = rank;
     end_at_ = Clock::now() + kLastWords;
@@ -177,7 +195,7 @@ class Launcher {
                                       [](const auto& rank) { return *rank->exit_status() != 0; });
       return is_bad ? 128 + signal_received_ : 0;
     }
-    const std::optional<comm::Failure> failure = server_ ? server_->first_failure() : std::nullopt;
+    const std::optional<comm::Failure> failure = server_ ? server_->first_failure() : stop_;
     const RankProcess* culprit = first_failed_;
     if (failure && !failure->at_fault.empty()) culprit = local_rank(failure->at_fault[0]);
     int status = kNotAnswering;
@@ -207,6 +225,7 @@ class Launcher {
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   int signal_received_ = 0;
   RankProcess* first_failed_ = nullptr;
+  std::optional<comm::Failure> stop_;         // a rank that was stopped for too long
   bool was_asked_to_end_ = false;             // by us; what ends then tells nothing of the cause
   std::set<int> ended_alone_;                 // ranks that ended before
   std::optional<Clock::time_point> end_at_;   // SIGTERM then

@@ -147,6 +147,17 @@ std::optional<int> RankProcess::poll_exit() {
   return exit_status_;
 }
 
+std::optional<comm::Clock::time_point> RankProcess::poll_stopped() {
+  siginfo_t info = {};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+         info.si_pid != 0) {
+    stopped_since_.reset();
+    if (info.si_code == CLD_STOPPED) stopped_since_ = comm::Clock::now();
+    info = {};
+  }
+  return stopped_since_;
+}
+
 void RankProcess::send_signal(int signal) const {
   if (!exit_status_) kill(-pid_, signal);
 }

@@ -35,6 +35,8 @@ class RankProcess {
   // process group is killed.
   std::optional<int> poll_exit();
   const std::optional<int>& exit_status() const { return exit_status_; }
+  // Since when a signal has it stopped; nothing while it runs.
+  std::optional<comm::Clock::time_point> poll_stopped();
   // To the whole process group.
   void send_signal(int signal) const;
 
@@ -57,6 +59,7 @@ class RankProcess {
   std::string last_line_;
   std::string error_line_;
   std::optional<int> exit_status_;
+  std::optional<comm::Clock::time_point> stopped_since_;
 };
 
 // "exited with status 3", "was killed by signal 9 (SIGKILL)"

@@ -128,6 +128,14 @@ class RunTest(unittest.TestCase):
         self.assertEqual(job.returncode, 75)
         self.assertIn("failed: rank 1 is not answering: stopped", job.stderr)
 
+    def test_a_rank_that_is_stopped_outside_collectives_is_named(self):
+        job = self.run_job(
+            *["--nproc-per-node", "2", "--timeout", "2", "--"],
+            *["sh", "-c", "[ $RANK = 0 ] || kill -STOP $$"],
+        )
+        self.assertEqual(job.returncode, 75)
+        self.assertIn("failed: rank 1 is not answering: a signal stopped it 2 s ago", job.stderr)
+
     def test_an_absent_rank_is_named(self):
         words = ["--nproc-per-node", "2", "--timeout", "3", "--", LOOP, "50"]
         job = self.run_job(*words, "victim=1", "at=7", "do=absent")
