@@ -47,6 +47,17 @@ def pid_of(tag, rank):
     raise RuntimeError(f"rank {rank} does not start")
 
 
+def naming_problem(status, output, victim):
+    """What is wrong with what the launcher says at the end, or None."""
+    named = re.search(r"^run +failed: .*", output, re.MULTILINE)
+    if status == 0 or not named:
+        return f"status {status}, and no rank is named:\n{output[-3000:]}"
+    ranks = re.search(r"\branks? (\d+(?:, \d+)*)", named.group())
+    if not ranks or ranks.group(1) != str(victim):
+        return f"named another rank: {named.group()}\n{output[-3000:]}"
+    return None
+
+
 def run_one(chooser, monograph, loop, log_directory):
     """The problem with one run, or None; and what was done."""
     size = chooser.choice([2, 3, 4])
@@ -75,13 +86,7 @@ def run_one(chooser, monograph, loop, log_directory):
     left = processes(tag)
     if left:
         return f"left processes {left}", done
-    named = re.search(r"^run +failed: .*", output, re.MULTILINE)
-    if job.returncode == 0 or not named:
-        return f"status {job.returncode}, and no rank is named:\n{output[-3000:]}", done
-    ranks = re.search(r"\branks? (\d+(?:, \d+)*)", named.group())
-    if not ranks or ranks.group(1) != str(victim):
-        return f"named another rank: {named.group()}\n{output[-3000:]}", done
-    return None, done
+    return naming_problem(job.returncode, output, victim), done
 
 
 def main():
