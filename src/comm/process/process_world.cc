@@ -103,7 +103,7 @@ class JoinedWorld : public ProcessWorld {
       recorder_->finish(number);
       return made;
     } catch (const CommError& error) {
-      if (!error.place().operation.empty()) throw;  // of a call, which named who is at fault
+      if (!error.place().operation.empty()) throw;     // of a call, which named who is at fault
       const bool is_broken = Clock::now() < deadline;  // by a rank that goes, as far as is known
       const Failure failure = watch_->settle(group, call, {error.what(), {}, false, is_broken});
       throw CommError(fmt::format("[split] of group '{}' failed in rank {}: {} ({})", name, rank,
