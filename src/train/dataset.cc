@@ -41,7 +41,7 @@ Batch Dataset::training_batch(int64_t seed, int64_t step, const Rows& rows) cons
     const double u = high + low * 0x1p-24;
     starts.push_back(static_cast<int64_t>(u * static_cast<double>(num_starts)));
   }
-  return windows(starts);
+  return windows(starts, rows.slots);
 }
 
 Batch Dataset::validation_batch(int64_t index, int64_t num_batches, const Rows& rows) const {
@@ -52,17 +52,19 @@ Batch Dataset::validation_batch(int64_t index, int64_t num_batches, const Rows& 
     const int64_t at = index * rows.of + row;
     starts.push_back(num_training_ + (total == 1 ? 0 : last_start * at / (total - 1)));
   }
-  return windows(starts);
+  return windows(starts, rows.slots);
 }
 
-Batch Dataset::windows(const std::vector<int64_t>& starts) const {
-  const ir::Shape shape = {static_cast<int64_t>(starts.size()), length_};
+Batch Dataset::windows(const std::vector<int64_t>& starts, int64_t slots) const {
+  const ir::Shape shape = {slots, length_};
   std::vector<int64_t> tokens, targets, window(length_ + 1);
   for (const int64_t start : starts) {
     read(start, window);
     tokens.insert(tokens.end(), window.begin(), window.end() - 1);
     targets.insert(targets.end(), window.begin() + 1, window.end());
   }
+  tokens.resize(shape.num_elements(), 0);
+  targets.resize(shape.num_elements(), kNoTarget);
   return {ir::Literal::from_i64(shape, std::move(tokens)),
           ir::Literal::from_i64(shape, std::move(targets))};
 }

@@ -16,12 +16,18 @@ struct Batch {
   ir::Literal tokens, targets;
 };
 
+// The target of rows that fill up a batch: no loss has a part of it.
+inline constexpr int64_t kNoTarget = -100;
+
 // Some rows of a batch: all of them, or a rank's part.
 struct Rows {
-  Rows(int64_t all) : count(all), of(all) {}
-  Rows(int64_t first, int64_t count, int64_t of) : first(first), count(count), of(of) {}
+  Rows(int64_t all) : count(all), of(all), slots(all) {}
+  Rows(int64_t first, int64_t count, int64_t of) : Rows(first, count, of, count) {}
+  Rows(int64_t first, int64_t count, int64_t of, int64_t slots)
+      : first(first), count(count), of(of), slots(slots) {}
   int64_t first = 0, count = 0;
-  int64_t of = 0;  // rows of the whole batch
+  int64_t of = 0;     // rows of the whole batch
+  int64_t slots = 0;  // rows of the tensors: those after `count` have token 0 and kNoTarget
 };
 
 // A file of tokens, read in windows. Its last part is for validation and never trained on.
@@ -55,7 +61,7 @@ class Dataset {
   virtual std::string vocabulary_advice(int64_t largest) const = 0;
 
  private:
-  Batch windows(const std::vector<int64_t>& starts) const;
+  Batch windows(const std::vector<int64_t>& starts, int64_t slots) const;
   template <typename Visit>
   void for_each_chunk(int64_t from, int64_t to, const Visit& visit) const;
 

@@ -82,14 +82,38 @@ TEST(DistributedTrainer, ReportsTheExchange) {
   EXPECT_THAT(to_json(first.build, first.run, exchange), HasSubstr("\"exchange\":{\"ranks\":2"));
 }
 
-TEST(DistributedTrainer, RefusesABatchThatTheRanksDoNotDivide) {
+// Of 8 rows, 3 ranks have 3, 3 and 2; 7 ranks have 2 each, but three of them none.
+TEST_P(DistributedTrainer, UnevenPartsCountByTheirTargets) {
   TrainConfig config = tiny();
-  config.model.batch = 43;
+  config.model.batch = GetParam() == 2 ? 7 : 8;
+  const TrainResult one = run(config);
+  const TrainResult all = run_on(GetParam(), config)[0];
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(all.losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
+  }
+  EXPECT_NEAR(all.validation_loss / one.validation_loss, 1, 1e-4);
+}
+
+TEST(DistributedTrainer, UnevenPartsAccumulateToo) {
+  TrainConfig config = tiny();
+  config.model.batch = 7;
+  config.num_steps = 10;
+  const TrainResult one = run(config);
+  config.num_micro_batches = 2;
+  const TrainResult all = run_on(2, config)[0];
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(all.losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
+  }
+}
+
+TEST(DistributedTrainer, RefusesABatchOfFewerRowsThanRanks) {
+  TrainConfig config = tiny();
+  config.model.batch = 1;
   try {
     run_on(2, config);
     FAIL() << "no error";
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--batch 43 on 2 ranks: each trains on an equal part"));
+    EXPECT_THAT(error.what(), HasSubstr("--batch 1 on 2 ranks: use one row a rank or more"));
   }
 }
 

@@ -185,6 +185,10 @@ class GPTModel : public LanguageModel {
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return gpt_.loss(tokens, targets);
 }
+trace::Tensor padded_loss(const trace::Tensor& tokens,
+                          const trace::Tensor& targets) const override {
+  return gpt_.loss(tokens, targets, kNoTarget);
+}
 trace::Tensor next_logits(const trace::Tensor& tokens) const override {
   return last_position(gpt_(tokens));
 }
@@ -210,6 +214,10 @@ class LlamaModel : public LanguageModel {
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return llama_.loss(tokens, targets);
 }
+trace::Tensor padded_loss(const trace::Tensor& tokens,
+                          const trace::Tensor& targets) const override {
+  return llama_.loss(tokens, targets, kNoTarget);
+}
 trace::Tensor next_logits(const trace::Tensor& tokens) const override {
   return last_position(llama_(tokens));
 }
@@ -231,6 +239,10 @@ class MLPModel : public LanguageModel {
   import::WeightNames weight_names() const override { return import::own_names(mlp_);
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return mlp_.loss(tokens, targets);
+}
+trace::Tensor padded_loss(const trace::Tensor& tokens,
+                          const trace::Tensor& targets) const override {
+  return mlp_.loss(tokens, targets, kNoTarget);
 }
 trace::Tensor next_logits(const trace::Tensor& tokens) const override {
   return mlp_(tokens);

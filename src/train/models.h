@@ -45,6 +45,9 @@ class LanguageModel : public Model {
  public:
   // Of the token after each window of tokens: f32[batch, vocab].
   virtual trace::Tensor next_logits(const trace::Tensor& tokens) const = 0;
+  // Over the targets that are not kNoTarget.
+  virtual trace::Tensor padded_loss(const trace::Tensor& inputs,
+                                    const trace::Tensor& targets) const = 0;
   // What `loss` takes of a batch of windows.
   virtual Batch fit(Batch batch) const { return batch; }
   std::vector<ir::TensorType> input_types() const override;

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "comm/any_rank.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/session/cuda_backend.h"
 #include "frontend/trace/accumulate.h"
@@ -65,16 +66,19 @@ int64_t num_ranks(const TrainConfig& config) {
   return config.mesh == nullptr ? 1 : config.mesh->mesh.size("data");
 }
 
-// The model as one rank has it: with its part of the batch.
+int64_t whole_batch(const TrainConfig& config) {
+  return make_language_model(config.model)->config().batch;
+}
+
+// The model as one rank has it: with its part of the batch. Parts are of one size, so that all
+// ranks have one graph: where rows are missing, empty ones fill the last parts up.
 ModelConfig part_of_rank(const TrainConfig& config) {
   ModelConfig model = config.model;
-  const int64_t batch = make_language_model(config.model)->config().batch,
-                ranks = num_ranks(config);
-  if (batch % ranks != 0) {
-    throw_user_error("--batch {} on {} ranks: each trains on an equal part, use a multiple of {}",
-                     batch, ranks, ranks);
+  const int64_t batch = whole_batch(config), ranks = num_ranks(config);
+  if (batch < ranks) {
+    throw_user_error("--batch {} on {} ranks: use one row a rank or more", batch, ranks);
   }
-  model.batch = batch / ranks;
+  model.batch = (batch + ranks - 1) / ranks;
   return model;
 }
 
@@ -89,6 +93,7 @@ class Trainer {
         is_first_(config.mesh == nullptr || config.mesh->rank == 0),
         is_quiet_(config.is_quiet || !is_first_),
         mesh_({{"data", num_ranks(config)}}),
+        batch_(whole_batch(config)),
         model_(make_language_model(part_of_rank(config))),
         data_(open_dataset(config.data_path, model_->config().block, model_->config().vocab)),
         optimizer_(model_->module().parameters(), optimizer_config()),
@@ -103,7 +108,7 @@ class Trainer {
             session_.compile([this](const Tensor& x, const Tensor& y) { return trace_step(x, y); },
                              options("train_step", {"tokens", "targets"}))),
         loss_(session_.compile(
-            [this](const Tensor& x, const Tensor& y) { return mean(model_->loss(x, y)); },
+            [this](const Tensor& x, const Tensor& y) { return mean(loss_of(x, y, y, 1)); },
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
                                  options("next_logits", {"tokens"}))) {
@@ -144,23 +149,38 @@ class Trainer {
   }
 
   trace::Outputs trace_step(const Tensor& tokens, const Tensor& targets) {
-    const auto [loss, gradients] =
-        trace::accumulate(config_.num_micro_batches, {tokens, targets},
-                          [this](const auto& slice) { return model_->loss(slice[0], slice[1]); });
+    const int64_t num_parts = config_.num_micro_batches;
+    const auto [loss, gradients] = trace::accumulate(
+        num_parts, {tokens, targets},
+        [&](const auto& slice) { return loss_of(slice[0], slice[1], targets, num_parts); });
     const optim::Metrics metrics = optimizer_.step(nn::replicate(gradients, mesh_));
     trace::Outputs outputs = {{"loss", mean(loss)}, {"learning_rate", metrics.learning_rate}};
     if (config_.max_norm > 0) outputs.emplace_back("gradient_norm", metrics.gradient_norm);
     return outputs;
   }
 
+  // Of one of the equal parts of this rank's targets, weighted so that the mean over parts and
+  // ranks is that over all targets.
+  Tensor loss_of(const Tensor& tokens, const Tensor& targets, const Tensor& of_rank,
+                 int64_t num_parts) const {
+    if (!is_padded()) return model_->loss(tokens, targets);
+    const Tensor mean_count = nn::mean_count(count_valid(of_rank, kNoTarget), mesh_);
+    const Tensor share =
+        count_valid(targets, kNoTarget) * (static_cast<double>(num_parts) / mean_count);
+    return model_->padded_loss(tokens, targets) * share;
+  }
+
+  bool is_padded() const { return model_->config().batch * mesh_.num_ranks() != batch_; }
+
   Tensor mean(const Tensor& loss) const {
     return mesh_.num_ranks() == 1 ? loss : trace::all_mean(loss, mesh_, "data");
   }
 
   Rows rows() const {
-    const int64_t count = model_->config().batch;
+    const int64_t slots = model_->config().batch;
     const int64_t rank = config_.mesh == nullptr ? 0 : config_.mesh->rank;
-    return {rank * count, count, mesh_.num_ranks() * count};
+    const int64_t first = std::min(rank * slots, batch_);
+    return {first, std::min(slots, batch_ - first), batch_, slots};
   }
 
   comm::Communicator* group() const {
@@ -169,11 +189,8 @@ class Trainer {
 
   // Whether some rank was interrupted: all stop after the same step.
   bool should_stop() {
-    int32_t is_over = interrupted_;
-    if (comm::Communicator* ranks = group()) {
-      ranks->all_reduce(&is_over, 1, comm::ElementType::kI32, comm::ReduceOp::kMax, "stop");
-    }
-    return is_over != 0;
+    comm::Communicator* ranks = group();
+    return ranks == nullptr ? interrupted_.load() : comm::any_rank(*ranks, interrupted_, "stop");
   }
 
   void compile() {
@@ -211,7 +228,8 @@ class Trainer {
 
   void loop() {
     Progress progress(out_, config_.num_steps, is_quiet_);
-    const auto targets = model_->input_types()[1].num_elements() * mesh_.num_ranks();
+    const int64_t targets =
+        model_->input_types()[1].num_elements() / model_->config().batch * batch_;
     for (int64_t step = result_.resumed_from; step < config_.num_steps; ++step) {
       is_over_ = should_stop();
       if (is_over_) break;
@@ -394,6 +412,7 @@ class Trainer {
   const std::atomic<bool>& interrupted_;
   const bool is_first_, is_quiet_;  // rank 0 prints
   const ir::Mesh mesh_;
+  const int64_t batch_;  // rows of all ranks
   ir::LinkModel link_;
   bool is_over_ = false;
   std::unique_ptr<LanguageModel> model_;

@@ -106,4 +106,8 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) const {
   return cross_entropy((*this)(tokens), targets);
 }
 
+Tensor GPT::loss(const Tensor& tokens, const Tensor& targets, int64_t ignored) const {
+  return cross_entropy((*this)(tokens), targets, ignored);
+}
+
 }  // namespace monograph::nn

@@ -24,6 +24,8 @@ class GPT : public Module {
   Tensor operator()(const Tensor& tokens) const;
   // Mean loss; targets: integers [batch, length].
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
+  // Over the targets that are not `ignored`.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, int64_t ignored) const;
   const GPTConfig& config() const { return config_; }
 
  private:

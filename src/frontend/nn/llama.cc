@@ -129,4 +129,8 @@ Tensor Llama::loss(const Tensor& tokens, const Tensor& targets) const {
   return cross_entropy((*this)(tokens), targets);
 }
 
+Tensor Llama::loss(const Tensor& tokens, const Tensor& targets, int64_t ignored) const {
+  return cross_entropy((*this)(tokens), targets, ignored);
+}
+
 }  // namespace monograph::nn

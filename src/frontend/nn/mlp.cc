@@ -36,4 +36,8 @@ Tensor MLP::loss(const Tensor& tokens, const Tensor& targets) const {
   return cross_entropy((*this)(tokens), targets);
 }
 
+Tensor MLP::loss(const Tensor& tokens, const Tensor& targets, int64_t ignored) const {
+  return cross_entropy((*this)(tokens), targets, ignored);
+}
+
 }  // namespace monograph::nn

@@ -24,6 +24,8 @@ class MLP : public Module {
   Tensor operator()(const Tensor& tokens) const;
   // Mean loss; targets: integers [batch].
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
+  // Over the targets that are not `ignored`.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, int64_t ignored) const;
   const MLPConfig& config() const { return config_; }
 
  private:

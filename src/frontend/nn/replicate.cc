@@ -18,4 +18,10 @@ trace::Gradients replicate(const trace::Gradients& gradients, const ir::Mesh& me
   return means;
 }
 
+trace::Tensor mean_count(const trace::Tensor& count, const ir::Mesh& mesh, std::string_view axis) {
+  const auto num_ranks = static_cast<double>(mesh.size(axis));
+  const trace::Tensor total = num_ranks == 1 ? count : trace::all_reduce(count, mesh, axis);
+  return maximum(total, 1.0) * (1 / num_ranks);  // of a step without any sample, all are 0
+}
+
 }  // namespace monograph::nn

@@ -19,4 +19,14 @@ namespace monograph::nn {
 trace::Gradients replicate(const trace::Gradients& gradients, const ir::Mesh& mesh,
                            std::string_view axis = "data");
 
+// For parts of different sizes, as where a last batch is short or a rank has no more data. `count`:
+// f32[], of the samples or tokens that this rank's loss is the mean over, 0 if there are none.
+// Gives their mean number over the ranks. The loss so weighted
+//
+//   loss = loss * (count / nn::mean_count(count, mesh));
+//
+// makes the means that `replicate` and all_mean take over ranks those over all samples.
+trace::Tensor mean_count(const trace::Tensor& count, const ir::Mesh& mesh,
+                         std::string_view axis = "data");
+
 }  // namespace monograph::nn

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
+#include "comm/any_rank.h"
 #include "comm/threads/thread_world.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/monograph.h"
@@ -117,6 +119,80 @@ TEST_P(DataParallel, IsTheTrainingOfOneRank) {
       EXPECT_NEAR(outcome.losses[i] / one.losses[i], 1, 1e-5) << "step " << i;
     }
   }
+}
+
+constexpr int64_t kNone = -100;  // a target that does not count
+
+// Trains on batches of 6 slots. Step i has valid[i] rows, and what is missing is filled up. Goes on
+// while any rank has a step left.
+Outcome train_unevenly(const std::vector<int64_t>& valid, const std::vector<int64_t>& first,
+                       const ir::Mesh& mesh, std::shared_ptr<const runtime::MeshContext> context) {
+  constexpr int64_t kSlots = 6;
+  const int64_t slots = kSlots * (context == nullptr ? mesh.num_ranks() : 1);
+  const ir::Mesh own = context == nullptr ? data_mesh(1) : mesh;
+  nn::MLP model({.vocab_size = kVocabulary,
+                 .block_size = kBlock,
+                 .n_embd = 16,
+                 .n_hidden = 24,
+                 .n_layer = 2});
+  optim::AdamW optimizer(model.parameters(),
+                         {.learning_rate = optim::Schedule::constant(1e-2), .max_norm = 1.0});
+  Session session({.seed = 3, .mesh = context});
+  Compiled step = session.compile([&](const Tensor& x, const Tensor& y) {
+    const Tensor count = count_valid(y, kNone);
+    const Tensor loss = model.loss(x, y, kNone) * (count / nn::mean_count(count, own));
+    optimizer.step(nn::replicate(loss.backward(), own));
+    return trace::all_mean(loss, own, "data");
+  });
+  Outcome outcome;
+  const auto goes_on = [&](size_t i) {
+    const bool has_next = i < valid.size();
+    return context == nullptr
+               ? has_next
+               : comm::any_rank(context->along("data", own.num_ranks()), has_next, "data");
+  };
+  for (size_t i = 0; goes_on(i); ++i) {
+    const int64_t rows = i < valid.size() ? valid[i] : 0;
+    const int64_t at = i < first.size() ? first[i] : 0;
+    ir::Literal x = tokens(i, at, slots, kBlock), y = tokens(i + 1, at, slots, 1);
+    std::span<int64_t> targets = y.as<int64_t>();
+    std::fill(targets.begin() + rows, targets.end(), kNone);
+    outcome.losses.push_back(step(x, y).loss());
+  }
+  outcome.weight = session.state("fc1.weight");
+  return outcome;
+}
+
+class UnevenBatches : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, UnevenBatches, testing::Values(2, 3));
+
+// Rank 0 has three batches, the last of them short; rank 1 has five; rank 2 one. One rank has, in
+// each step, the rows of all.
+TEST_P(UnevenBatches, AreTheTrainingOfOneRankOnAllTheirRows) {
+  const int size = GetParam();
+  const std::vector<std::vector<int64_t>> rows = {{6, 6, 2}, {6, 5, 6, 1, 6}, {3}};
+  std::vector<std::vector<int64_t>> first(size);
+  std::vector<int64_t> all;
+  for (size_t i = 0; i < 5; ++i) {
+    int64_t at = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      first[rank].push_back(at);
+      at += i < rows[rank].size() ? rows[rank][i] : 0;
+    }
+    all.push_back(at);
+  }
+  const Outcome one = train_unevenly(all, {}, data_mesh(size), nullptr);
+  comm::run_ranks(size, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(size);
+    const Outcome outcome = train_unevenly(rows[world.rank], first[world.rank], mesh,
+                                           runtime::make_mesh_context(mesh, world));
+    ASSERT_EQ(outcome.losses.size(), 5u);
+    EXPECT_LT(largest_difference(outcome.weight, one.weight), 2e-5);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_NEAR(outcome.losses[i] / one.losses[i], 1, 1e-5) << "step " << i;
+    }
+  });
 }
 
 TEST(DataParallel, TwoRunsAreBitwiseEqualAndLevelsToo) {
@@ -349,6 +425,56 @@ TEST(Agreement, AnExtraNodeIsShownFromBothSides) {
     EXPECT_THAT(message, HasSubstr("graph hash: "));
     EXPECT_THAT(message, HasSubstr("full"));
   }
+}
+
+// Doubles what it gets and adds up over the ranks.
+Compiled doubled_sum(Session& session, const ir::Mesh& mesh) {
+  return session.compile([&](const Tensor& x) { return trace::all_reduce(x * 2.0, mesh, "data"); });
+}
+
+ir::Literal ones(int64_t count) {
+  return ir::Literal::from({ir::DType::kF32, {count}}, [](int64_t) { return 1; });
+}
+
+TEST(Agreement, ARecompileTakesEffectInTheSameStepOnAllRanksHoweverSlowOneIs) {
+  comm::run_ranks(4, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(4);
+    Session session({.mesh = runtime::make_mesh_context(mesh, world)});
+    Compiled step = doubled_sum(session, mesh);
+    for (const int64_t count : {3, 3, 5, 5, 3}) {
+      if (world.rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const ir::Literal sum = step(ones(count)).values[0];
+      EXPECT_EQ(sum.num_elements(), count);
+      EXPECT_EQ(sum.get(count - 1), 8);
+    }
+    EXPECT_EQ(step.num_signatures(), 2);
+  });
+}
+
+// One rank alone meets a new shape: it waits for the others' agreement, they wait for its part.
+TEST(Agreement, ARankThatRecompilesAloneIsNamed) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  const auto body = [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(3);
+    const auto context = runtime::make_mesh_context(mesh, world);
+    Session session({.mesh = context});
+    Compiled step = doubled_sum(session, mesh);
+    step(ones(3));
+    context->timeout = comm::Milliseconds(300);
+    try {
+      step(ones(world.rank == 1 ? 5 : 3));
+    } catch (const CommError& error) {
+      const std::lock_guard lock(mutex);
+      messages.emplace_back(error.what());
+      throw;
+    }
+  };
+  EXPECT_THROW(comm::run_ranks(3, body), CommError);
+  EXPECT_THAT(messages, testing::SizeIs(3));
+  EXPECT_THAT(messages, testing::Each(HasSubstr("rank 1 waited for rank")));
 }
 
 }  // namespace

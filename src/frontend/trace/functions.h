@@ -71,6 +71,10 @@ Tensor rms_norm(Argument x, Argument weight, double epsilon = 1e-5);
 // Mean over all rows of -log softmax(logits)[target]. logits: [..., classes]; targets: integers
 // [...].
 Tensor cross_entropy(Argument logits, Argument targets);
+// Over the rows whose target is not `ignored`; 0 where there is none.
+Tensor cross_entropy(Argument logits, Argument targets, int64_t ignored);
+// How many targets are not `ignored`, f32[].
+Tensor count_valid(Argument targets, int64_t ignored);
 Tensor mse_loss(Argument x, Argument target);
 
 // [..., m, k] x [..., k, n] -> [..., m, n]; a second operand of rank 2 serves every leading index.

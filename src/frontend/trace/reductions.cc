@@ -48,6 +48,23 @@ Exponentials exponentials(const Tensor& x, int axis) {
   return result;
 }
 
+void check_classes(const Tensor& rows, const Tensor& classes, const Location& where) {
+  const std::vector<int64_t>& dims = rows.shape().dims();
+  if (!dims.empty() && classes.shape() == ir::Shape({dims.begin(), dims.end() - 1}) &&
+      ir::is_integer(classes.dtype())) {
+    return;
+  }
+  throw_user_error(
+      "[cross_entropy] logits {} and targets {}: use logits [..., classes] and "
+      "integer targets [...]\n  at {}:{}",
+      rows.type().str(), classes.type().str(), where.file_name(), where.line());
+}
+
+// -log softmax(rows)[class]: [..., classes] -> [..., 1].
+Tensor row_losses(const Tensor& rows, const Tensor& classes) {
+  return logsumexp(rows, -1, true) - gather(rows, classes.unsqueeze(-1), -1);
+}
+
 }  // namespace
 
 int resolve_axis(std::string_view what, int64_t axis, int rank, const Location& where) {
@@ -121,16 +138,23 @@ Tensor rms_norm(Argument x, Argument weight, double epsilon) {
 Tensor cross_entropy(Argument logits, Argument targets) {
   const Caller caller("cross_entropy", {logits, targets});
   const Tensor rows = caller.read(logits), classes = caller.read(targets);
-  const std::vector<int64_t>& dims = rows.shape().dims();
-  if (dims.empty() || classes.shape() != ir::Shape({dims.begin(), dims.end() - 1}) ||
-      !ir::is_integer(classes.dtype())) {
-    throw_user_error(
-        "[cross_entropy] logits {} and targets {}: use logits [..., classes] and "
-        "integer targets [...]\n  at {}:{}",
-        rows.type().str(), classes.type().str(), logits.where().file_name(), logits.where().line());
-  }
-  const Tensor chosen = gather(rows, classes.unsqueeze(-1), -1);
-  return mean(logsumexp(rows, -1, true) - chosen);
+  check_classes(rows, classes, logits.where());
+  return mean(row_losses(rows, classes));
+}
+
+Tensor cross_entropy(Argument logits, Argument targets, int64_t ignored) {
+  const Caller caller("cross_entropy", {logits, targets});
+  const Tensor rows = caller.read(logits), classes = caller.read(targets);
+  check_classes(rows, classes, logits.where());
+  const Tensor is_valid = ne(classes, static_cast<double>(ignored));
+  const Tensor losses = row_losses(rows, where(is_valid, classes, 0.0));
+  const Tensor total = sum(where(is_valid.unsqueeze(-1), losses, 0.0));
+  return total / maximum(count_valid(classes, ignored), 1.0);
+}
+
+Tensor count_valid(Argument targets, int64_t ignored) {
+  const Caller caller("count_valid", {targets});
+  return sum(ne(caller.read(targets), static_cast<double>(ignored)).to(ir::DType::kF32));
 }
 
 Tensor mse_loss(Argument x, Argument target) {
