@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
 namespace monograph {
 namespace {
 
@@ -27,6 +31,25 @@ TEST(Process, CollectsMoreThanAPipeHolds) {
                                       {"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' y"}});
   EXPECT_EQ(results[0].output, std::string(300000, 'x'));
   EXPECT_EQ(results[1].output, std::string(300000, 'y'));
+}
+
+TEST(Process, CancelledAllAreKilledWithWhatTheyStarted) {
+  std::atomic<bool> cancelled = false;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cancelled = true;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  // The inner sleep holds the pipe; the third has closed it.
+  const auto results = run_processes({{"sh", "-c", "sleep 1000; true"},
+                                      {"true"},
+                                      {"sh", "-c", "exec >/dev/null 2>&1; sleep 1000"}},
+                                     &cancelled);
+  later.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_EQ(results[0].exit_status, 128 + SIGKILL);
+  EXPECT_TRUE(results[1].is_success());
+  EXPECT_EQ(results[2].exit_status, 128 + SIGKILL);
 }
 
 }  // namespace

@@ -1,14 +1,11 @@
 #include "codegen/cache/kernel_cache.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
@@ -16,17 +13,11 @@ namespace monograph::codegen {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr auto kStaleAge = std::chrono::hours(1);
 
 [[noreturn]] void throw_io(const std::string& what, const fs::path& path) {
   throw fs::filesystem_error(what, path, std::error_code(errno, std::generic_category()));
-}
-
-fs::path temporary_root() {
-  const char* const set = std::getenv("TMPDIR");
-  return set != nullptr && *set != '\0' ? set : "/tmp";
 }
 
 fs::path make_directory(const fs::path& prefix) {
@@ -35,9 +26,15 @@ fs::path make_directory(const fs::path& prefix) {
   return name;
 }
 
-// Visible under its name only when complete.
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "host";
+}
+
+// Visible under its name only when complete. Hosts may share the folder.
 void write_atomically(const fs::path& path, std::string_view content) {
-  const fs::path partial = path.string() + fmt::format(".{}.{}.partial", getpid(), gettid());
+  const fs::path partial =
+      path.string() + fmt::format(".{}.{}.{}.partial", host_name(), getpid(), gettid());
   write_file(partial, content);
   fs::rename(partial, path);
 }
@@ -78,25 +75,6 @@ std::optional<std::string> read_file(const fs::path& path) {
   }
 }
 
-std::string key_of(const KeyParts& parts) {
-  Hasher hasher;
-  for (const auto& [name, value] : parts) hasher.add(name).add(value);
-  return hasher.finish().hex();
-}
-
-fs::path default_cache_directory() {
-  const auto set = [](const char* name) -> const char* {
-    const char* const value = std::getenv(name);
-    return value != nullptr && *value != '\0' ? value : nullptr;
-  };
-  if (const char* own = set("MONOGRAPH_CACHE_DIR")) return own;
-  if (const char* xdg = set("XDG_CACHE_HOME")) return fs::path(xdg) / "monograph";
-  if (const char* home = set("HOME")) return fs::path(home) / ".cache" / "monograph";
-  const passwd* const user = getpwuid(getuid());
-  if (user != nullptr) return fs::path(user->pw_dir) / ".cache" / "monograph";
-  return temporary_root() / fmt::format("monograph-{}", getuid());
-}
-
 KernelCache::KernelCache(fs::path directory, Suffixes suffixes)
     : directory_(std::move(directory)), suffixes_(std::move(suffixes)) {
   try {
@@ -115,6 +93,7 @@ KernelCache::~KernelCache() {
 void KernelCache::create_folders(const fs::path& directory) const {
   fs::create_directories(directory / "kernels");
   fs::create_directories(directory / "libraries");
+  fs::create_directories(directory / "latest");
 }
 
 // A killed process leaves its work folder; nobody compiles for an hour.
@@ -163,37 +142,60 @@ fs::path KernelCache::make_work_directory() {
 std::optional<KernelCache::Entry> KernelCache::find(const KeyParts& parts) {
   std::optional<Entry> entry;
   if (!temporary_.empty()) entry = find_in(temporary_, parts);
-  return entry ? entry : find_in(directory_, parts);
+  if (!entry) entry = find_in(directory_, parts);
+  if (!entry) ++misses_[reason_to_miss(directory_, parts)];
+  return entry;
 }
 
 std::optional<KernelCache::Entry> KernelCache::find_in(const fs::path& directory,
                                                        const KeyParts& parts) {
   const std::string key = key_of(parts);
-  const std::optional<std::string> text = read_file(directory / "kernels" / (key + ".json"));
+  const fs::path path = directory / "kernels" / (key + ".json");
+  const std::optional<std::string> text = read_file(path);
   if (!text) return std::nullopt;
-  const json stored = json::parse(*text, nullptr, false);
-  const auto is_text = [&](const char* name) {
-    return stored.is_object() && stored.contains(name) && stored[name].is_string();
-  };
-  if (!is_text("library") || !is_text("symbol") || !stored.contains("key")) {
-    discard(parts, "the entry is damaged");
+  const auto parsed = parse_entry(*text);
+  if (const auto* damage = std::get_if<std::string>(&parsed)) {
+    discard(parts, *damage);
     return std::nullopt;
   }
-  json expected = json::object();
-  for (const auto& [name, value] : parts) expected[name] = value;
-  if (stored["key"] != expected) {
+  const CacheEntry& entry = std::get<CacheEntry>(parsed);
+  if (entry.key != parts) {
     discard(parts, "the entry is of another kernel, compiler or machine");
     return std::nullopt;
   }
-  const std::string checksum = stored["library"];
-  const fs::path library = directory / "libraries" / (checksum + suffixes_.library);
+  const fs::path library = directory / "libraries" / (entry.library + suffixes_.library);
   const std::optional<std::string> bytes = read_file(library);
-  if (!bytes || hash_of(*bytes).hex() != checksum) {
+  if (!bytes || hash_of(*bytes).hex() != entry.library) {
     discard(parts, bytes ? "the library's bytes are not those compiled" : "the library is missing");
     return std::nullopt;
   }
-  const std::string note = is_text("note") ? stored["note"] : "";
-  return Entry{library, stored["symbol"], directory / "kernels" / (key + suffixes_.source), note};
+  std::error_code ignored;  // a cache that cannot be written serves, too
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+  return Entry{library, entry.symbol, directory / "kernels" / (key + suffixes_.source), entry.note,
+               entry.compile_ns};
+}
+
+fs::path KernelCache::latest_of(const fs::path& directory, const KeyParts& parts) const {
+  return directory / "latest" / (part_of(parts, "loop") + suffixes_.library);
+}
+
+// Against the last entry of the same Loop.
+std::string KernelCache::reason_to_miss(const fs::path& directory, const KeyParts& parts) const {
+  const std::optional<std::string> key = read_file(latest_of(directory, parts));
+  if (!key) return "new kernel";
+  const auto text = read_file(directory / "kernels" / (*key + ".json"));
+  const auto parsed = parse_entry(text.value_or(""));
+  const auto* const entry = std::get_if<CacheEntry>(&parsed);
+  if (entry == nullptr || entry->key == parts) return "its entry is damaged or gone";
+  std::string changes;
+  for (const auto& [name, is] : parts) {
+    const std::string was = part_of(entry->key, name);
+    if (was == is) continue;
+    if (!changes.empty()) changes += "; ";
+    changes += name == "source" ? "source: the generated code is another"
+                                : fmt::format("{} was '{}', is '{}'", name, was, is);
+  }
+  return changes;
 }
 
 void KernelCache::discard(const KeyParts& parts, const std::string& reason) {
@@ -214,15 +216,15 @@ fs::path KernelCache::add_library(const fs::path& compiled) {
 
 KernelCache::Entry KernelCache::add(const KeyParts& parts, const fs::path& library,
                                     const std::string& symbol, const std::string& source,
-                                    const std::string& note) {
+                                    int64_t compile_ns, const std::string& note) {
   const std::string key = key_of(parts);
-  const fs::path directory = library.parent_path().parent_path() / "kernels";
-  json entry = {{"key", json::object()}, {"symbol", symbol}, {"library", library.stem().string()}};
-  for (const auto& [name, value] : parts) entry["key"][name] = value;
-  if (!note.empty()) entry["note"] = note;
-  write_atomically(directory / (key + suffixes_.source), source);
-  write_atomically(directory / (key + ".json"), entry.dump(1) + "\n");
-  return {library, symbol, directory / (key + suffixes_.source), note};
+  const fs::path directory = library.parent_path().parent_path();
+  const fs::path source_path = directory / "kernels" / (key + suffixes_.source);
+  write_atomically(source_path, source);
+  write_atomically(directory / "kernels" / (key + ".json"),
+                   to_text(CacheEntry{parts, symbol, library.stem().string(), note, compile_ns}));
+  write_atomically(latest_of(directory, parts), key);
+  return {library, symbol, source_path, note, compile_ns};
 }
 
 }  // namespace monograph::codegen

@@ -27,6 +27,7 @@ struct Kernel {
   KeyParts key;
   KernelFunction function = nullptr;
   std::string source_path;
+  int64_t compile_ns = 0;
 };
 
 struct Unit {  // one run of the compiler
@@ -46,6 +47,7 @@ std::string commented(const std::string& text) {
 
 bool is_disk_trouble(const std::string& output) {
   return output.find("No space left on device") != std::string::npos ||
+         output.find("File too large") != std::string::npos ||
          output.find("Read-only file system") != std::string::npos ||
          output.find("Disk quota exceeded") != std::string::npos;
 }
@@ -54,9 +56,9 @@ class Compilation {
  public:
   Compilation(std::span<const ir::Loop> loops, const CompileOptions& options)
       : loops_(loops),
-        toolchain_(find_toolchain(options.compiler)),
-        cache_(options.cache_directory.empty() ? default_cache_directory()
-                                               : fs::path(options.cache_directory)),
+        toolchain_(find_toolchain(options.compiler, options.cancelled)),
+        cache_(cache_directory(options.cache_directory)),
+        cancelled_(options.cancelled),
         num_jobs_(options.num_jobs > 0 ? options.num_jobs
                                        : std::max(1u, std::thread::hardware_concurrency())) {}
 
@@ -72,10 +74,14 @@ class Compilation {
     for (const Kernel* kernel : order) {
       result_.functions.push_back(kernel->function);
       result_.sources.push_back(kernel->source_path);
+      result_.compile_ns_of.push_back(kernel->compile_ns);
     }
+    result_.compiler = toolchain_.version;
+    result_.machine = toolchain_.machine;
     result_.num_distinct = static_cast<int>(kernels_.size());
     result_.num_from_cache = result_.num_distinct - static_cast<int>(missing.size());
     result_.warnings = cache_.warnings();
+    result_.misses = cache_.misses();
     result_.compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
@@ -104,6 +110,7 @@ class Compilation {
     if (!entry) return false;
     if (entry->symbol == kernel.symbol && load(kernel, entry->library)) {
       kernel.source_path = entry->source;
+      kernel.compile_ns = entry->compile_ns;
       return true;
     }
     cache_.discard(kernel.key, "its library cannot be loaded");
@@ -163,7 +170,7 @@ class Compilation {
       }
       commands.push_back(std::move(command));
     }
-    const std::vector<ProcessResult> results = run_processes(commands);
+    const std::vector<ProcessResult> results = run_processes(commands, cancelled_);
     for (size_t u = 0; u < units.size(); ++u) {
       if (results[u].is_success()) continue;
       if (!is_disk_trouble(results[u].output)) fail(units[u], results[u]);
@@ -171,7 +178,7 @@ class Compilation {
       fs::remove_all(work, ignored);
       return false;
     }
-    for (const Unit& unit : units) take(unit);
+    for (size_t u = 0; u < units.size(); ++u) take(units[u], results[u].duration_ns);
     std::error_code ignored;
     fs::remove_all(work, ignored);
     return true;
@@ -197,10 +204,14 @@ class Compilation {
     return units;
   }
 
-  void take(const Unit& unit) {
+  void take(const Unit& unit, int64_t compile_ns) {
     const fs::path library = cache_.add_library(unit.library);
     for (Kernel* kernel : unit.kernels) {
-      const auto entry = cache_.add(kernel->key, library, kernel->symbol, kernel->source);
+      const double share =
+          static_cast<double>(kernel->source.size()) / static_cast<double>(unit.num_bytes);
+      kernel->compile_ns = static_cast<int64_t>(share * static_cast<double>(compile_ns));
+      const auto entry =
+          cache_.add(kernel->key, library, kernel->symbol, kernel->source, kernel->compile_ns);
       kernel->source_path = entry.source;
       if (!load(*kernel, library)) {
         const char* const reason = dlerror();
@@ -227,6 +238,7 @@ class Compilation {
   std::span<const ir::Loop> loops_;
   Toolchain toolchain_;
   KernelCache cache_;
+  const std::atomic<bool>* const cancelled_;
   int num_jobs_;
   std::map<std::string, Kernel> kernels_;  // by loop text
   std::map<std::string, std::shared_ptr<void>> loaded_;

@@ -149,7 +149,7 @@ TEST_F(Compile, RebuildsAMissingLibrary) {
 }
 
 TEST_F(Compile, RebuildsADamagedEntry) {
-  for (const char* text : {"", "{", "[]", "{\"key\": 1}", "\xff\xfe"}) {
+  for (const char* text : {"", "{", "[]", "{\"format\": 2, \"key\": 1}", "\xff\xfe"}) {
     expect_rebuilt([&] { write_file(files("kernels", ".json")[0], text); }, "the entry is damaged");
     fs::remove_all(options_.cache_directory);
   }

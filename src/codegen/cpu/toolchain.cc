@@ -40,7 +40,7 @@ std::string machine_text() {
 
 }  // namespace
 
-Toolchain find_toolchain(const std::string& compiler) {
+Toolchain find_toolchain(const std::string& compiler, const std::atomic<bool>* cancelled) {
   const char* const environment = std::getenv("CXX");
   const bool is_set = environment != nullptr && *environment != '\0';
   const std::string text = !compiler.empty() ? compiler : is_set ? environment : "g++";
@@ -49,7 +49,7 @@ Toolchain find_toolchain(const std::string& compiler) {
   if (result.command.empty()) throw_user_error("the compiler is '{}': name a g++", text);
   std::vector<std::string> ask = result.command;
   ask.push_back("--version");
-  const ProcessResult answer = run_processes({ask})[0];
+  const ProcessResult answer = run_processes({ask}, cancelled)[0];
   if (!answer.is_found) {
     throw_user_error("the C++ compiler '{}' cannot be run ({}): install g++, or set CXX to one",
                      text, answer.output);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Toolchain {
 };
 
 // `compiler`: empty: $CXX, else g++. UserError when it cannot be run or is no g++.
-Toolchain find_toolchain(const std::string& compiler);
+// `cancelled`: see run_processes.
+Toolchain find_toolchain(const std::string& compiler, const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace monograph::codegen

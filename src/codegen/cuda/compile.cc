@@ -26,6 +26,7 @@ struct Kernel {
   std::vector<FunctionUse> functions;
   std::shared_ptr<const std::string> cubin;
   std::string source_path;
+  int64_t compile_ns = 0;
   std::exception_ptr error;
 };
 
@@ -56,9 +57,7 @@ class Compilation {
               const CompileOptions& options)
       : loops_(loops),
         device_(device),
-        cache_(options.cache_directory.empty() ? default_cache_directory()
-                                               : fs::path(options.cache_directory),
-               {.library = ".cubin", .source = ".cu"}),
+        cache_(cache_directory(options.cache_directory), {.library = ".cubin", .source = ".cu"}),
         flags_({"--gpu-architecture=" + device.architecture, "--std=c++17", "-default-device",
                 "--ptxas-options=-v"}),
         num_jobs_(options.num_jobs > 0 ? options.num_jobs
@@ -79,10 +78,12 @@ class Compilation {
       result.images.push_back({kernel->cubin, kernel->rendered.launches});
       result.sources.push_back(kernel->source_path);
       result.functions.push_back(kernel->functions);
+      result.compile_ns_of.push_back(kernel->compile_ns);
     }
     result.num_distinct = static_cast<int>(kernels_.size());
     result.num_from_cache = result.num_distinct - static_cast<int>(missing.size());
     result.warnings = cache_.warnings();
+    result.misses = cache_.misses();
     result.compile_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
     return result;
   }
@@ -115,6 +116,7 @@ class Compilation {
     }
     kernel.cubin = std::make_shared<const std::string>(std::move(*bytes));
     kernel.source_path = entry->source;
+    kernel.compile_ns = entry->compile_ns;
     return true;
   }
 
@@ -129,7 +131,10 @@ class Compilation {
         Kernel& kernel = *missing[at];
         try {
           const std::string source = std::string(prelude()) + "\n" + kernel.source;
+          const auto start = std::chrono::steady_clock::now();
           Cubin cubin = nvrtc_.compile(source, kernel.symbol + ".cu", flags_);
+          kernel.compile_ns =
+              std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
           kernel.cubin = std::make_shared<const std::string>(std::move(cubin.bytes));
           kernel.functions = std::move(cubin.functions);
         } catch (...) {
@@ -181,9 +186,10 @@ class Compilation {
     const fs::path work = cache_.make_work_directory();
     write_file(work / "kernel.cubin", *kernel.cubin);
     const fs::path library = cache_.add_library(work / "kernel.cubin");
-    kernel.source_path =
-        cache_.add(kernel.key, library, kernel.symbol, kernel.source, note_of(kernel.functions))
-            .source;
+    kernel.source_path = cache_
+                             .add(kernel.key, library, kernel.symbol, kernel.source,
+                                  kernel.compile_ns, note_of(kernel.functions))
+                             .source;
     std::error_code ignored;
     fs::remove_all(work, ignored);
   }
