@@ -1,11 +1,8 @@
-#include <functional>
-
 #include "base/error.h"
 #include "cli/model_options.h"
+#include "cli/training_step.h"
 #include "cli/verbs.h"
-#include "frontend/nn/optim/optimizer.h"
 #include "frontend/session/session.h"
-#include "frontend/trace/accumulate.h"
 #include "ir/printer.h"
 #include "train/report.h"
 
@@ -46,18 +43,6 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
   }
 }
 
-// Appends an update: SGD with momentum for images, AdamW with clipping for tokens.
-std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model) {
-  const auto parameters = model.module().parameters();
-  const auto rate = optim::Schedule::constant(1e-3);
-  if (model.is_image_model()) {
-    optim::SGD sgd(parameters, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 1e-4});
-    return [sgd](const trace::Gradients& gradients) mutable { sgd.step(gradients); };
-  }
-  optim::AdamW adamw(parameters, {.learning_rate = rate, .max_norm = 1.0});
-  return [adamw](const trace::Gradients& gradients) mutable { adamw.step(gradients); };
-}
-
 }  // namespace
 
 int run_compile(std::span<const std::string> args) {
@@ -82,15 +67,8 @@ int run_compile(std::span<const std::string> args) {
   if (!arguments.parse(args)) return 0;
 
   const auto model = train::make_model(config);
-  const auto update = optimizer_of(*model);
   session::Session session({.options = options});
-  auto step = session.compile([&](const trace::Tensor& tokens, const trace::Tensor& targets) {
-    const auto [loss, gradients] =
-        trace::accumulate(num_micro_batches, {tokens, targets},
-                          [&](const auto& slice) { return model->loss(slice[0], slice[1]); });
-    update(gradients);
-    return loss;
-  });
+  auto step = session.compile_traced(training_step(*model, num_micro_batches), options);
   const ir::Graph& traced = step.graph(model->input_types());
   const session::Build* build = step.executable(model->input_types()).build();
   const train::BuildReport report =
@@ -104,6 +82,8 @@ int run_compile(std::span<const std::string> args) {
   if (build != nullptr) {
     const double bandwidth = ir::DeviceSpec::named(options.target).copy_bandwidth;
     train::print(stdout, train::make_gpu_rows(*build, bandwidth));
+    fmt::print("\n");
+    train::print_summary(stdout, report, step.num_signatures() - 1);
   }
   return 0;
 }

@@ -5,23 +5,13 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "cli/model_options.h"
+#include "cli/training_step.h"
 #include "cli/verbs.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "verify/validate.h"
 
 namespace monograph::cli {
 namespace {
-
-// Token ids in range, whatever the input's type.
-std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types) {
-  std::vector<ir::Literal> inputs;
-  for (const ir::TensorType& type : types) {
-    const int64_t salt = 7 + 4 * static_cast<int64_t>(inputs.size());
-    inputs.push_back(ir::Literal::from(
-        type, [&](int64_t i) { return static_cast<double>((salt * i + i * i) % 251); }));
-  }
-  return inputs;
-}
 
 trace::Outputs loss_and_gradients(const train::LanguageModel& model, const trace::Tensor& tokens,
                                   const trace::Tensor& targets) {

@@ -2,8 +2,6 @@
 
 #include <unordered_map>
 
-#include "passes/memory/offsets.h"
-
 namespace monograph::compiler {
 namespace {
 
@@ -23,7 +21,8 @@ Address address_in_buffer(int buffer, int64_t bytes) {
   return {Segment::kScratch, (static_cast<int64_t>(buffer) << kBufferShift) + bytes};
 }
 
-void assign_memory(ir::Program& program, const std::vector<passes::LayoutBuffer>& buffers) {
+std::vector<passes::Lifetime> assign_memory(ir::Program& program,
+                                            const std::vector<passes::LayoutBuffer>& buffers) {
   std::vector<passes::Lifetime> lifetimes;
   std::unordered_map<int, int> number;  // buffer -> lifetime
   const int num_steps = static_cast<int>(program.steps.size());
@@ -52,6 +51,7 @@ void assign_memory(ir::Program& program, const std::vector<passes::LayoutBuffer>
   program.segment_bytes[static_cast<int>(Segment::kScratch)] = plan.peak_bytes;
   program.peak_bytes = persistent + plan.peak_bytes;
   program.bound_bytes = persistent + plan.bound_bytes;
+  return lifetimes;
 }
 
 }  // namespace monograph::compiler

@@ -4,6 +4,7 @@
 
 #include "ir/program/program.h"
 #include "passes/memory/layout.h"
+#include "passes/memory/offsets.h"
 
 namespace monograph::compiler {
 
@@ -12,6 +13,8 @@ ir::Address address_in_buffer(int buffer, int64_t bytes);
 
 // Gives scratch buffers their offsets, from the steps that use them: a buffer lives from the first
 // to the last, and a collective uses its buffers until its wait. Sets the sizes of all segments.
-void assign_memory(ir::Program& program, const std::vector<passes::LayoutBuffer>& buffers);
+// Returns the buffers' lifetimes, in steps.
+std::vector<passes::Lifetime> assign_memory(ir::Program& program,
+                                            const std::vector<passes::LayoutBuffer>& buffers);
 
 }  // namespace monograph::compiler

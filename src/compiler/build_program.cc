@@ -60,7 +60,7 @@ class ProgramBuilder {
   ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device)
       : graph_(graph), layout_(layout), device_(device), buffers_(layout.buffers) {}
 
-  ir::Program run() {
+  ir::Program run(std::vector<passes::Lifetime>* scratch) {
     for (const auto& node : graph_.nodes()) {
       if (node->body() != nullptr) {
         add_kernel(*node);
@@ -87,7 +87,8 @@ class ProgramBuilder {
       }
     }
     add_tensors();
-    assign_memory(program_, buffers_);
+    std::vector<passes::Lifetime> lifetimes = assign_memory(program_, buffers_);
+    if (scratch != nullptr) *scratch = std::move(lifetimes);
     return std::move(program_);
   }
 
@@ -369,8 +370,8 @@ class ProgramBuilder {
 }  // namespace
 
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
-                          const ir::DeviceSpec& device) {
-  return ProgramBuilder(graph, layout, device).run();
+                          const ir::DeviceSpec& device, std::vector<passes::Lifetime>* scratch) {
+  return ProgramBuilder(graph, layout, device).run(scratch);
 }
 
 }  // namespace monograph::compiler

@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 
 #include <chrono>
+#include <optional>
 
 #include "compiler/build_program.h"
 
@@ -21,11 +22,20 @@ Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
   context.link = options.link;
   if (options.device.is_cuda()) context.loss_chunk_bytes = kGpuLossChunkBytes;
   if (options.loss_chunk_bytes > 0) context.loss_chunk_bytes = options.loss_chunk_bytes;
-  result.passes = run_passes(*result.graph, context, options);
+  std::optional<LineageRecorder> lineage;
+  if (options.records_lineage) lineage.emplace(*result.graph);
+  result.passes =
+      run_passes(*result.graph, context, options, pipeline(), lineage ? &*lineage : nullptr);
   const auto start = std::chrono::steady_clock::now();
   context.set_pass("layout");
+  if (lineage) lineage->begin(*result.graph);
+  const int num_nodes = result.graph->num_nodes();
   const passes::Layout layout = passes::assign_layout(*result.graph, states, context);
-  result.program = build_program(*result.graph, layout, options.device);
+  if (lineage) {
+    lineage->end(*result.graph, "layout", result.graph->num_nodes() != num_nodes);  // adds copies
+    result.lineage = lineage->take();
+  }
+  result.program = build_program(*result.graph, layout, options.device, &result.scratch);
   result.lower_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   result.remarks = context.remarks();
   return result;

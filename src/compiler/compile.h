@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/assign_memory.h"
 #include "compiler/pass_runner.h"
 #include "ir/program/program.h"
 #include "passes/memory/layout.h"
@@ -16,7 +17,9 @@ struct Compilation {
   std::vector<PassRecord> passes;
   std::vector<passes::Remark> remarks;
   int num_traced_nodes = 0;
-  int64_t lower_ns = 0;  // layout, Loops, memory
+  int64_t lower_ns = 0;                   // layout, Loops, memory
+  std::vector<passes::Lifetime> scratch;  // of the buffers, in steps of the program
+  std::vector<LineageStep> lineage;       // where asked for; the last step is the graph above
 };
 
 // Runs the pipeline on a copy of the traced graph, lays it out and lowers it. `states` is the

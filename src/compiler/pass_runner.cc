@@ -139,8 +139,8 @@ class Application {
 }  // namespace
 
 std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
-                                   const PassOptions& options,
-                                   std::span<const PipelineStep> steps) {
+                                   const PassOptions& options, std::span<const PipelineStep> steps,
+                                   LineageRecorder* lineage) {
   check_options(options, steps);
   if (!options.dump_dir.empty()) make_folder(options.dump_dir);
   std::vector<PassRecord> records;
@@ -151,8 +151,10 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& contex
     const bool skipped = stopped || contains(options.disabled, steps[i].name);
     if (skipped && !steps[i].is_required) continue;
     if (!steps[i].is_required) ++num_optional;
+    if (lineage != nullptr) lineage->begin(graph);
     records.push_back(
         Application(steps[i], static_cast<int>(i), graph, options).run(context, hash));
+    if (lineage != nullptr) lineage->end(graph, records.back().name, records.back().changed);
   }
   return records;
 }

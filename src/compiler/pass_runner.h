@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/lineage.h"
 #include "compiler/pipeline.h"
 #include "ir/device_spec.h"
 
@@ -16,6 +17,7 @@ struct PassOptions {
   ir::LinkModel link = {};       // of collectives
   ir::DeviceSpec device = {};    // what the step is compiled for
   int64_t loss_chunk_bytes = 0;  // see chunk_loss_head; 0: what suits the device
+  bool records_lineage = false;  // which node became which (see lineage.h)
 };
 
 // One application of a pass, as it went.
@@ -30,9 +32,10 @@ struct PassRecord {
 // Runs the steps in order. UserError when an option names no pass (the message lists them) or the
 // dumps cannot be written. InternalError when a pass claims to have changed the graph and has not,
 // or the reverse, leaves a graph that the verifier or the ops refuse, or fails itself; the message
-// names the file that holds the graph.
+// names the file that holds the graph. `lineage`: null, or records each application.
 std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
                                    const PassOptions& options,
-                                   std::span<const PipelineStep> steps = pipeline());
+                                   std::span<const PipelineStep> steps = pipeline(),
+                                   LineageRecorder* lineage = nullptr);
 
 }  // namespace monograph::compiler

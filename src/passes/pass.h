@@ -14,13 +14,14 @@ struct Remark {
   std::string pass;
   std::string node;  // "%12 = add" with its scope
   std::string reason;
+  std::string cause = {};  // why an edge between two kernels did not fuse: reasons to be counted
 };
 
 // What a pass may use beside the graph. Collects remarks.
 class PassContext {
  public:
   void set_pass(std::string_view name) { pass_ = name; }
-  void remark(const ir::Node& node, std::string reason);
+  void remark(const ir::Node& node, std::string reason, std::string_view cause = {});
   const std::vector<Remark>& remarks() const { return remarks_; }
 
   ir::LinkModel link;  // of collectives (see bucket_all_reduce)

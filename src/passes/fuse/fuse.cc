@@ -19,8 +19,11 @@ void remark_edges(const ir::Graph& graph, Clusters& clusters, PassContext& conte
     for (Value operand : node->operands()) {
       Group* producer = clusters.group_of(operand.node);
       if (producer == group || !producer->is_kernel || !group->is_kernel) continue;
-      context.remark(*node, fmt::format("not fused with %{} = {}: {}", operand.node->id(),
-                                        operand.node->op(), clusters.why_not(*producer, *group)));
+      const std::string_view cause = clusters.why_not(*producer, *group);
+      context.remark(
+          *node,
+          fmt::format("not fused with %{} = {}: {}", operand.node->id(), operand.node->op(), cause),
+          cause);
     }
   }
 }

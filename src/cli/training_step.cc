@@ -1,0 +1,47 @@
+#include "cli/training_step.h"
+
+#include <functional>
+
+#include "frontend/nn/optim/optimizer.h"
+#include "frontend/trace/accumulate.h"
+
+namespace monograph::cli {
+namespace {
+
+std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model, double epsilon) {
+  const auto parameters = model.module().parameters();
+  const auto rate = optim::Schedule::constant(1e-3);
+  if (model.is_image_model()) {
+    optim::SGD sgd(parameters, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 1e-4});
+    return [sgd](const trace::Gradients& gradients) mutable { sgd.step(gradients); };
+  }
+  optim::AdamW adamw(parameters, {.learning_rate = rate, .epsilon = epsilon, .max_norm = 1.0});
+  return [adamw](const trace::Gradients& gradients) mutable { adamw.step(gradients); };
+}
+
+}  // namespace
+
+session::TracedFunction training_step(train::Model& model, int64_t num_micro_batches,
+                                      double epsilon) {
+  return session::traced_function(
+      [&model, num_micro_batches, update = optimizer_of(model, epsilon)](
+          const trace::Tensor& inputs, const trace::Tensor& targets) {
+        const auto [loss, gradients] =
+            trace::accumulate(num_micro_batches, {inputs, targets},
+                              [&](const auto& slice) { return model.loss(slice[0], slice[1]); });
+        update(gradients);
+        return loss;
+      });
+}
+
+std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types) {
+  std::vector<ir::Literal> inputs;
+  for (const ir::TensorType& type : types) {
+    const int64_t salt = 7 + 4 * static_cast<int64_t>(inputs.size());
+    inputs.push_back(ir::Literal::from(
+        type, [&](int64_t i) { return static_cast<double>((salt * i + i * i) % 251); }));
+  }
+  return inputs;
+}
+
+}  // namespace monograph::cli

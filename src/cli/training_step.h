@@ -1,0 +1,19 @@
+#pragma once
+
+#include "frontend/session/session.h"
+#include "train/models.h"
+
+namespace monograph::cli {
+
+// The step that verbs compile: forward, loss, backward and an update by AdamW with clipping
+// (`epsilon` is its own), or of image models by SGD with momentum. `model` must outlive it.
+session::TracedFunction training_step(train::Model& model, int64_t num_micro_batches,
+                                      double epsilon = 1e-8);
+// Of AdamW, where runs are compared: with 1e-8, the sign of a gradient that is zero but for
+// rounding moves its parameter by a whole step.
+inline constexpr double kForgivingEpsilon = 1e-3;
+
+// Inputs of these types that every language model takes: ids below 251.
+std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types);
+
+}  // namespace monograph::cli

@@ -1,0 +1,242 @@
+#include "verify/explain/provenance.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "verify/explain/step_nodes.h"
+
+namespace monograph::verify {
+namespace {
+
+using compiler::LineageNode;
+using compiler::LineageStep;
+
+const std::vector<LineageStep>& lineage_of(const compiler::Compilation& compilation) {
+  check(!compilation.lineage.empty(), "compiled without CompileOptions::records_lineage");
+  return compilation.lineage;
+}
+
+std::string place_of(const ir::Provenance& place) {
+  if (place.file.empty()) return "";
+  return fmt::format("{}:{}", std::filesystem::path(place.file).filename().string(), place.line);
+}
+
+bool is_below(std::string_view scope, std::string_view above) {
+  return scope.starts_with(above) && (scope.size() == above.size() || scope[above.size()] == '.');
+}
+
+std::string_view value_of(const LineageNode& node) {
+  return std::string_view(node.text).substr(0, node.text.find(" = "));
+}
+
+bool is_named(const LineageNode& node, std::string_view name) {
+  if (name.starts_with('%')) {
+    for (std::string_view rest = value_of(node); !rest.empty();) {
+      const size_t comma = rest.find(", ");
+      if (rest.substr(0, comma) == name) return true;
+      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 2);
+    }
+    return false;
+  }
+  const bool is_placeholder = node.op == "input" || node.op == "state";
+  if (is_placeholder) return node.text.find(fmt::format("\"{}\"", name)) != std::string::npos;
+  return node.op == name || place_of(node.provenance) == name ||
+         is_below(node.provenance.scope, name);
+}
+
+// The text without the numbers of values, which every pass gives anew.
+std::string shape_of(const std::string& text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    while (text[i] == '%' && i + 1 < text.size() && std::isalnum(text[i + 1]) != 0) ++i;
+  }
+  return result;
+}
+
+// Follows one node forward, a pass at a time.
+class Walk {
+ public:
+  Walk(const compiler::Compilation& compilation, int traced)
+      : steps_(lineage_of(compilation)), now_{traced} {
+    const LineageNode& node = steps_[0].nodes[traced];
+    line("trace", node.text);
+    if (!node.provenance.scope.empty()) line("", "in " + node.provenance.scope);
+    if (!node.provenance.file.empty()) line("", "from " + place_of(node.provenance));
+    for (at_ = 1; at_ < steps_.size() && !now_.empty(); ++at_) go();
+  }
+
+  std::string text;
+  const std::vector<int>& last() const { return now_; }
+
+ private:
+  const LineageStep& before() const { return steps_[at_ - 1]; }
+  const LineageStep& after() const { return steps_[at_]; }
+
+  void line(std::string_view pass, const std::string& what) {
+    text += fmt::format("  {:<22} {}\n", pass, what);
+  }
+
+  void go() {
+    std::vector<int> next;
+    for (int node : now_) {
+      const std::vector<int> became = descendants(node);
+      next.insert(next.end(), became.begin(), became.end());
+      if (became.empty()) {
+        for (int other : replacements(node)) next.push_back(other);
+        vanished(node);
+      }
+    }
+    std::sort(next.begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
+    show_changes(next);
+    now_ = std::move(next);
+  }
+
+  std::vector<int> descendants(int node) const {
+    std::vector<int> result;
+    for (size_t i = 0; i < after().nodes.size(); ++i) {
+      if (after().nodes[i].origin == node) result.push_back(static_cast<int>(i));
+    }
+    return result;
+  }
+
+  // What the users of a node that is gone read now.
+  std::vector<int> replacements(int node) const {
+    std::set<int> result;
+    for (const LineageNode& user : after().nodes) {
+      if (user.origin < 0) continue;
+      const LineageNode& was = before().nodes[user.origin];
+      if (was.op != user.op || was.operands.size() != user.operands.size()) continue;
+      for (size_t i = 0; i < was.operands.size(); ++i) {
+        if (was.operands[i] == node) result.insert(user.operands[i]);
+      }
+    }
+    return {result.begin(), result.end()};
+  }
+
+  void vanished(int node) {
+    const std::vector<int> others = replacements(node);
+    if (others.empty()) {
+      const bool has_users =
+          std::any_of(before().nodes.begin(), before().nodes.end(), [&](const LineageNode& user) {
+            return std::find(user.operands.begin(), user.operands.end(), node) !=
+                   user.operands.end();
+          });
+      line(after().pass, has_users ? "gone, with what read it" : "gone: nothing read it");
+    }
+    for (int other : others) line(after().pass, "replaced by " + after().nodes[other].text);
+  }
+
+  void show_changes(const std::vector<int>& next) {
+    for (int node : next) {
+      const LineageNode& now = after().nodes[node];
+      const bool is_same = now.origin >= 0 &&
+                           shape_of(before().nodes[now.origin].text) == shape_of(now.text) &&
+                           (before().nodes[now.origin].inside < 0) == (now.inside < 0);
+      const bool was_followed = std::find(now_.begin(), now_.end(), now.origin) != now_.end();
+      if (is_same || !was_followed) continue;
+      const std::string where =
+          now.inside < 0 ? "" : fmt::format("  inside {}", value_of(after().nodes[now.inside]));
+      line(after().pass, now.text + where);
+    }
+  }
+
+  const std::vector<LineageStep>& steps_;
+  size_t at_ = 1;
+  std::vector<int> now_;
+};
+
+// By number in the last graph: the step that the node, or the fused node that holds it, became.
+std::vector<int> steps_by_node(const compiler::Compilation& compilation) {
+  const std::vector<LineageNode>& nodes = lineage_of(compilation).back().nodes;
+  std::vector<int> steps(nodes.size(), -1);
+  const auto& graph = compilation.graph->nodes();
+  size_t top = 0;
+  int step = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].inside >= 0) {
+      steps[i] = steps[nodes[i].inside];
+    } else if (is_step(*graph[top++])) {
+      steps[i] = step++;
+    }
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<int> find_traced(const compiler::Compilation& compilation, std::string_view name) {
+  const std::vector<LineageNode>& nodes = lineage_of(compilation)[0].nodes;
+  std::vector<int> found;
+  std::set<std::string> scopes;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (is_named(nodes[i], name)) found.push_back(static_cast<int>(i));
+    if (!nodes[i].provenance.scope.empty()) scopes.insert(nodes[i].provenance.scope);
+  }
+  if (!found.empty()) return found;
+  std::string some;
+  for (const std::string& scope : scopes) {
+    if (some.size() < 120) some += (some.empty() ? "" : ", ") + scope;
+  }
+  throw_user_error(
+      "no traced node is '{}': use a value (%0 to %{}), an op, a source location (gpt.cc:88), the "
+      "name of an input or state, or a scope: {}, ...",
+      name, nodes.size() - 1, some);
+}
+
+std::string path_of(const compiler::Compilation& compilation, int traced) {
+  Walk walk(compilation, traced);
+  const std::vector<int> steps = steps_by_node(compilation);
+  std::set<int> reached;
+  for (int node : walk.last()) {
+    if (steps[node] >= 0) reached.insert(steps[node]);
+  }
+  const std::vector<StepNode> nodes = step_nodes(compilation);
+  for (int step : reached) {
+    const ir::Step& each = compilation.program.steps[step];
+    walk.text +=
+        fmt::format("  {:<22} step {}: {}{}\n", "program", step, work_of(each, *nodes[step].node),
+                    each.name.empty() ? "" : "  " + each.name);
+  }
+  if (reached.empty())
+    walk.text += fmt::format("  {:<22} no step: it only names memory\n", "program");
+  return walk.text;
+}
+
+std::vector<int> steps_of(const compiler::Compilation& compilation, int traced) {
+  const std::vector<int> steps = steps_by_node(compilation);
+  std::set<int> reached;
+  const Walk walk(compilation, traced);
+  for (int node : walk.last()) {
+    if (steps[node] >= 0) reached.insert(steps[node]);
+  }
+  return {reached.begin(), reached.end()};
+}
+
+std::vector<int> origins_of_step(const compiler::Compilation& compilation, int step) {
+  const std::vector<LineageStep>& lineage = lineage_of(compilation);
+  const std::vector<int> steps = steps_by_node(compilation);
+  std::set<int> traced;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const LineageNode& node = lineage.back().nodes[i];
+    if (steps[i] != step || node.op == "fused" || node.op == "input") continue;
+    int at = static_cast<int>(i);
+    for (size_t pass = lineage.size() - 1; pass > 0 && at >= 0; --pass) {
+      at = lineage[pass].nodes[at].origin;
+    }
+    if (at >= 0) traced.insert(at);
+  }
+  return {traced.begin(), traced.end()};
+}
+
+std::string describe_traced(const compiler::Compilation& compilation, int traced) {
+  const LineageNode& node = lineage_of(compilation)[0].nodes[traced];
+  return fmt::format("{:<52} {:<20} {}", node.text, node.provenance.scope,
+                     place_of(node.provenance));
+}
+
+}  // namespace monograph::verify
