@@ -170,11 +170,11 @@ class Torch:
 class Ours:
     name = "monograph"
 
-    def __init__(self, binary, config, precision, cache):
+    def __init__(self, binary, config, precision, cache, options=()):
         self.seconds, self.cpu_seconds, self.losses = [], [], []
         sizes = ["n_layer", "n_head", "n_embd", "block_size", "batch_size", "vocab_size"]
         command = [binary, *(str(config[s]) for s in sizes), str(LEARNING_RATE)]
-        command += ["precision=" + precision]
+        command += ["precision=" + precision, *options]
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -224,8 +224,10 @@ def rivals(config, precision, modes, forms):
 def compare(name, precision, args):
     config = CONFIGS[name]
     batches = list(batches_of(config, args.steps + 1))
-    cold, warm = compile_twice(args.binary, config, precision)
-    with contextlib.closing(Ours(args.binary, config, precision, args.cache)) as ours:
+    cold, warm = (0, 0) if args.uncompiled else compile_twice(args.binary, config, precision)
+    # Without a compiler the step runs on kernels compiled ahead (docs/fallback.md).
+    options = ["compiler=/no/compiler", "suppress_errors=true"] if args.uncompiled else []
+    with contextlib.closing(Ours(args.binary, config, precision, args.cache, options)) as ours:
         runners = [ours, *rivals(config, precision, args.modes, args.bf16_attention)]
         for x, y in batches[:-1]:
             for runner in runners:
@@ -268,6 +270,7 @@ def main():
     parser.add_argument("--precisions", nargs="+", default=["f32", "bf16"])
     parser.add_argument("--modes", nargs="*", default=["eager", "compile"])
     parser.add_argument("--bf16-attention", nargs="+", default=["sdpa", "explicit"])
+    parser.add_argument("--uncompiled", action="store_true", help="ours without compiled kernels")
     parser.add_argument("--steps", type=int, default=8, help="the first two are not timed")
     parser.add_argument("--binary", default=str(ROOT / "build" / "src" / "bench_cpu_whole_step"))
     parser.add_argument("--cache", default=str(pathlib.Path.home() / ".cache"), help="for kernels")

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 int main(int argc, char** argv) {
   monograph::runtime::limit_spinning(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
   const std::vector<std::string> args(argv + 1, argv + argc);
   return monograph::cli::run_command_line(monograph::cli::verbs(), args);
 }

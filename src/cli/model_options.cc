@@ -42,6 +42,16 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
   arguments.option("loss-chunk-bytes", &options.loss_chunk_bytes,
                    "most bytes of logits at a time, where nothing needs them whole; 0: what "
                    "suits the device");
+  arguments.option("compiler", &options.compiler,
+                   "the g++ that compiles kernels, with arguments; default: $CXX, else g++");
+  arguments.option("cache-dir", &options.cache_dir,
+                   "folder of compiled kernels; ${NAME} stands for a variable, as in "
+                   "/scratch/${SLURM_JOB_ID}/rank_${RANK}; default: $MONOGRAPH_CACHE_DIR");
+  arguments.option("compile-timeout", &options.compile_timeout,
+                   "seconds after which the step runs without compiled kernels, slower, until they "
+                   "are there; 0: waits for them; auto: what suits the kernels");
+  arguments.option("suppress-errors", &options.suppress_errors,
+                   "where kernels cannot be compiled, run without them, slower, with a warning");
   arguments.option("dump-dir", &options.dump_dir,
                    "write the graph before and after each pass to this folder");
 }

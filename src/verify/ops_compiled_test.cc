@@ -1,5 +1,5 @@
 // Every op's samples through lowering, code generation and the CPU runtime, against the op's
-// reference.
+// reference; and the same Program on kernels that need no compiler.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "ops/builder.h"
 #include "ops/evaluate.h"
 #include "ops/registry.h"
+#include "runtime/cpu/eager/vector_kernel.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/interpreter.h"
 
@@ -76,13 +77,24 @@ TEST_P(CompiledOp, AgreesWithItsReference) {
   passes::StateLayout layout;
   const compiler::Compilation compiled = compiler::compile(graph, layout, {});
   const codegen::CompiledKernels kernels = codegen::compile_loops(compiled.program.kernels);
-  runtime::Executor executor(compiled.program, kernels.functions);
+  runtime::Executor executor(compiled.program, runtime::as_kernels(kernels.functions));
   for (const auto& input : compiled.program.inputs)
     executor.set_input(input.name, inputs.at(input.name));
   executor.run();
+  std::vector<runtime::Kernel> eager_kernels;
+  for (const ir::Loop& loop : compiled.program.kernels) {
+    eager_kernels.push_back([kernel = std::make_shared<runtime::VectorKernel>(loop)](
+                                void* const* arguments) { kernel->run(arguments); });
+  }
+  runtime::Executor eager(compiled.program, eager_kernels);
+  for (const auto& input : compiled.program.inputs) {
+    eager.set_input(input.name, inputs.at(input.name));
+  }
+  eager.run();
   for (size_t i = 0; i < expected.size(); ++i) {
     const std::string& name = graph.outputs()[i].name;
     expect_close(executor.output(name), expected[i], fmt::format("{} {}", op.name, name));
+    expect_close(eager.output(name), expected[i], fmt::format("{} {}, eager", op.name, name));
   }
 }
 

@@ -194,4 +194,17 @@ void agree(comm::Store& store, int rank, int size, const std::string& what,
   if (!groups.empty()) agreement.refuse(groups, statement);
 }
 
+std::vector<std::string> distinct_words(comm::Store& store, int rank, int size,
+                                        const std::string& what, const std::string& word,
+                                        comm::Milliseconds timeout) {
+  if (size == 1) return {word};
+  const int64_t count = store.add(fmt::format("agree/count/{}", rank), 1);
+  const Groups groups =
+      Agreement(store, rank, size, fmt::format("{} {}", count, what), timeout).collect(word);
+  if (groups.empty()) return {word};
+  std::vector<std::string> words;
+  for (const auto& [each, group] : groups) words.push_back(each);
+  return words;
+}
+
 }  // namespace monograph::session

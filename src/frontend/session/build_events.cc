@@ -1,5 +1,7 @@
 #include "frontend/session/build_events.h"
 
+#include <set>
+
 namespace monograph::session {
 namespace {
 
@@ -19,7 +21,52 @@ void write_nodes(EventLog& events, std::string_view frame_key, const ir::Graph& 
   }
 }
 
+// Of the nodes in generated kernels.
+struct Fusion {
+  int64_t num_kernels = 0;  // of more than one node
+  double share = 1;         // nodes in them
+};
+
+Fusion fusion_of(const compiler::Compilation& compilation) {
+  std::set<int> kernels;
+  int64_t fused = 0, all = 0;
+  for (const ir::Step& step : compilation.program.steps) {
+    const auto* kernel = std::get_if<ir::KernelStep>(&step.work);
+    if (kernel == nullptr) continue;
+    all += step.num_nodes;
+    if (step.num_nodes < 2) continue;
+    fused += step.num_nodes;
+    kernels.insert(kernel->kernel);
+  }
+  const double share = all == 0 ? 1 : static_cast<double>(fused) / static_cast<double>(all);
+  return {static_cast<int64_t>(kernels.size()), share};
+}
+
+// Why kernels were compiled, and below kExpectedFusedShare why edges between kernels stayed.
+void write_causes(EventLog& events, std::string_view frame_key, const Fusion& fusion,
+                  const Build& build) {
+  for (const auto* misses : {&build.kernels.misses, &build.cuda_kernels.misses}) {
+    for (const auto& [reason, count] : *misses) {
+      events.write(EventLevel::kInfo, EventCategory::kCompile, "cache_miss",
+                   {{"frame_key", frame_key}, {"reason", reason}, {"kernels", int64_t{count}}});
+    }
+  }
+  if (fusion.share >= kExpectedFusedShare) return;
+  for (const auto& [cause, count] : unfused_edges(build.compilation.remarks)) {
+    events.write(EventLevel::kInfo, EventCategory::kCompile, "unfused",
+                 {{"frame_key", frame_key}, {"cause", cause}, {"edges", int64_t{count}}});
+  }
+}
+
 }  // namespace
+
+std::map<std::string, int> unfused_edges(const std::vector<passes::Remark>& remarks) {
+  std::map<std::string, int> counts;
+  for (const passes::Remark& remark : remarks) {
+    if (!remark.cause.empty()) ++counts[remark.cause];
+  }
+  return counts;
+}
 
 void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& traced,
                  const TraceRecord& record, const Build* build, std::string_view backend,
@@ -31,6 +78,7 @@ void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& 
   events.write(
       EventLevel::kDebug, EventCategory::kGraph, "graph",
       {{"frame_key", frame_key}, {"graph_hash", hash}, {"nodes", int64_t{record.num_nodes}}});
+  Fusion fusion;
   int64_t num_kernels = 0, num_from_cache = 0;
   if (build != nullptr) {
     for (const compiler::PassRecord& pass : build->compilation.passes) {
@@ -41,6 +89,8 @@ void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& 
                     {"nodes_after", int64_t{pass.nodes_after}},
                     {"ns", pass.duration_ns}});
     }
+    fusion = fusion_of(build->compilation);
+    write_causes(events, frame_key, fusion, *build);
     num_kernels = static_cast<int64_t>(build->compilation.program.kernels.size());
     num_from_cache = build->kernels.num_from_cache;
   }
@@ -51,6 +101,8 @@ void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& 
                 {"trace_ns", record.trace_ns},
                 {"ns", ns},
                 {"kernels", num_kernels},
+                {"fused_kernels", fusion.num_kernels},
+                {"fused_share", fusion.share},
                 {"kernels_from_cache", num_from_cache}});
 }
 
@@ -82,6 +134,27 @@ void write_recompile_limit(EventLog& events, std::string_view function, size_t n
                {{"function", function},
                 {"limit", static_cast<int64_t>(num_signatures)},
                 {"recompile_reason", reason}});
+}
+
+void write_fallback(EventLog& events, std::string_view frame_key, const Hash& graph,
+                    const Fallback& fallback) {
+  const std::string hash = graph.hex();
+  events.write(EventLevel::kInfo, EventCategory::kCompile,
+               fallback.is_timeout ? "compile_timeout" : "fallback",
+               {{"frame_key", frame_key},
+                {"graph_hash", hash},
+                {"reason", fallback.cause},
+                {"waited_ns", fallback.waited_ns}});
+}
+
+void write_swap_in(EventLog& events, std::string_view frame_key, const Hash& graph,
+                   const Fallback& fallback) {
+  const std::string hash = graph.hex();
+  events.write(EventLevel::kInfo, EventCategory::kCompile, "swap_in",
+               {{"frame_key", frame_key},
+                {"graph_hash", hash},
+                {"step", fallback.num_steps},
+                {"ns", fallback.swapped_after_ns}});
 }
 
 }  // namespace monograph::session

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,15 @@
 #include "frontend/session/executable.h"
 #include "frontend/session/session.h"
 #include "frontend/trace/host_read.h"
+
+namespace monograph::session {
+
+// Below this share of fused nodes, reports say why the others are not.
+inline constexpr double kExpectedFusedShare = 0.9;
+// How many edges between two kernels stayed, by cause.
+std::map<std::string, int> unfused_edges(const std::vector<passes::Remark>& remarks);
+
+}  // namespace monograph::session
 
 // What a session tells of its compilations (docs/events.md).
 namespace monograph::session {
@@ -20,6 +30,12 @@ void write_recompile(EventLog& events, std::string_view frame_key, size_t num_si
 
 void write_breaks(EventLog& events, std::string_view frame_key,
                   const std::vector<trace::HostRead>& reads);
+// The step runs without compiled kernels; it has them.
+void write_fallback(EventLog& events, std::string_view frame_key, const Hash& graph,
+                    const Fallback& fallback);
+void write_swap_in(EventLog& events, std::string_view frame_key, const Hash& graph,
+                   const Fallback& fallback);
+
 // Once: from now on, calls that no signature serves run op by op.
 void write_recompile_limit(EventLog& events, std::string_view function, size_t num_signatures,
                            std::string_view reason);

@@ -15,7 +15,8 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .verify = options.verify == "fatal",
           .link = options.link,
           .device = ir::DeviceSpec::named(options.target),
-          .loss_chunk_bytes = options.loss_chunk_bytes};
+          .loss_chunk_bytes = options.loss_chunk_bytes,
+          .records_lineage = options.records_lineage};
 }
 
 namespace {
@@ -59,11 +60,14 @@ class Cpu : public Executable {
       : states_(states), mesh_(std::move(mesh)) {
     build_.compilation = compiler::compile(graph, states.layout(), pass_options(options));
     states.fit_layout();
-    build_.kernels = codegen::compile_loops(program().kernels);
+    supply_ = std::make_unique<KernelSupply>(program(), options, mesh_);
+    note_supply();
   }
 
   std::vector<ir::Literal> run(const runtime::InputMap& inputs) override {
-    bind();
+    const bool has_other_kernels = supply_->update();
+    note_supply();
+    bind(has_other_kernels);
     for (const ir::ProgramTensor& input : program().inputs) {
       const auto given = inputs.find(input.name);
       check(given != inputs.end(), "input '{}' was not given", input.name);
@@ -89,18 +93,25 @@ class Cpu : public Executable {
  private:
   const ir::Program& program() const { return build_.compilation.program; }
 
+  void note_supply() {
+    build_.fallback = supply_->fallback();
+    if (build_.kernels.functions.empty()) build_.kernels = supply_->compiled();
+  }
+
   // Addresses are resolved once, and again only if the states have moved since.
-  void bind() {
-    if (executor_ && bound_to_ == states_.num_moves()) return;
+  void bind(bool has_other_kernels) {
+    if (executor_ && !has_other_kernels && bound_to_ == states_.num_moves()) return;
     bound_to_ = states_.num_moves();
-    executor_ = std::make_unique<runtime::Executor>(program(), build_.kernels.functions,
-                                                    states_.bases(), mesh_.get());
+    executor_.reset();  // first: it holds memory of the ranks' communicators
+    executor_ = std::make_unique<runtime::Executor>(program(), supply_->kernels(), states_.bases(),
+                                                    mesh_.get());
     executor_->measure_steps(is_measuring_);
   }
 
   CpuStates& states_;
   const Mesh mesh_;
   Build build_;
+  std::unique_ptr<KernelSupply> supply_;
   std::unique_ptr<runtime::Executor> executor_;
   int64_t bound_to_ = -1;
   bool is_measuring_ = false;

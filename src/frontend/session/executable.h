@@ -7,6 +7,7 @@
 #include "codegen/cpu/compile.h"
 #include "codegen/cuda/compile.h"
 #include "compiler/compile.h"
+#include "frontend/session/kernel_supply.h"
 #include "frontend/session/options.h"
 #include "ir/graph.h"
 #include "runtime/cpu/copy_bandwidth.h"
@@ -22,6 +23,7 @@ class HostStates;
 struct Build {
   compiler::Compilation compilation;
   codegen::CompiledKernels kernels;             // backend cpu only
+  Fallback fallback;                            // backend cpu only
   codegen::cuda::CompiledKernels cuda_kernels;  // for a GPU only
 };
 

@@ -11,7 +11,10 @@ namespace monograph::session {
 namespace {
 
 const std::vector<std::string_view> kNames = {"backend",
+                                              "cache_dir",
                                               "comm_optimization_level",
+                                              "compile_timeout",
+                                              "compiler",
                                               "disable_pass",
                                               "dump_dir",
                                               "fullgraph",
@@ -20,6 +23,7 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "precision",
                                               "recompile_limit",
                                               "stop_after",
+                                              "suppress_errors",
                                               "target",
                                               "verify"};
 
@@ -50,6 +54,7 @@ void check_values(const CompileOptions& options) {
   check_value("target", options.target, {"cpu", "h200"});
   check_value("mode", options.mode, {"default", "reduce-overhead", "max-autotune"});
   check_value("precision", options.precision, {"f32", "bf16"});
+  compile_timeout_seconds(options);
   check_value("verify", options.verify, {"off", "warn", "fatal"});
   if (options.recompile_limit < 1) {
     throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
@@ -70,6 +75,17 @@ void check_values(const CompileOptions& options) {
 }
 
 }  // namespace
+
+double compile_timeout_seconds(const CompileOptions& options) {
+  const std::string& text = options.compile_timeout;
+  if (text == "auto") return kAutomaticTimeout;
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 0)) {
+    throw_user_error("option compile_timeout='{}': use seconds, 0 to wait, or auto", text);
+  }
+  return seconds;
+}
 
 void set_option(CompileOptions& options, std::string_view name, std::string_view value) {
   if (name == "backend") {
@@ -96,6 +112,14 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   } else if (name == "loss_chunk_bytes") {
     options.loss_chunk_bytes =
         parse_count(name, value, 0, "a number of bytes, or 0 for the device's own");
+  } else if (name == "compile_timeout") {
+    options.compile_timeout = value;
+  } else if (name == "suppress_errors") {
+    options.suppress_errors = parse_bool(name, value);
+  } else if (name == "compiler") {
+    options.compiler = value;
+  } else if (name == "cache_dir") {
+    options.cache_dir = value;
   } else if (name == "dump_dir") {
     options.dump_dir = value;
   } else {

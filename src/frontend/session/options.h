@@ -27,7 +27,14 @@ struct CompileOptions {
   // Logits are made in chunks of so many bytes at most, where nothing needs them whole; 0: of what
   // suits the device.
   int64_t loss_chunk_bytes = 0;
-  std::string dump_dir = {};  // the graph before and after each pass, as text files
+  bool records_lineage = false;  // which node became which, pass by pass: for explaining
+  // Seconds after which the step runs without its compiled kernels until they are there (see
+  // KernelSupply); "0": waits for them; "auto": what suits the kernels.
+  std::string compile_timeout = "0";
+  bool suppress_errors = false;  // a compiler that fails is a warning, and the step runs so, too
+  std::string compiler = {};     // of kernels: a g++, with arguments; empty: $CXX, else g++
+  std::string cache_dir = {};    // of compiled kernels, with ${VARIABLES}; empty: the user's
+  std::string dump_dir = {};     // the graph before and after each pass, as text files
   // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
   int64_t comm_optimization_level = 2;
   ir::LinkModel link = {};                    // sizes of buckets follow from it
@@ -36,6 +43,10 @@ struct CompileOptions {
   // Passes of the user's own, run in order on the traced graph.
   std::vector<compiler::PipelineStep> user_passes = {};
 };
+
+// Of the option; kAutomaticTimeout for "auto". UserError when it is neither.
+inline constexpr double kAutomaticTimeout = -1;
+double compile_timeout_seconds(const CompileOptions& options);
 
 // Sets an option by its name and text. UserError names the valid options or values.
 void set_option(CompileOptions& options, std::string_view name, std::string_view value);

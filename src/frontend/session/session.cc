@@ -210,18 +210,20 @@ Compiled::Variant& Compiled::build(Call& call) {
   run_user_passes(*variant->graph, data_->options);
   variant->record.num_nodes = variant->graph->num_nodes();
   variant->record.hash = variant->graph->hash();
+  variant->record.num_breaks = static_cast<int>(variant->reads.size());
   make_executables(*variant);
   agree_with_ranks(*variant);
   Variant& built = *variant;
+  built.frame_key = fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
   if (data_->events != nullptr) {
-    const std::string frame_key =
-        fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
+    const std::string& frame_key = built.frame_key;
     if (!data_->variants.empty()) {
       write_recompile(*data_->events, frame_key, data_->variants.size() + 1, reason_to_build(call));
     }
     write_breaks(*data_->events, frame_key, built.reads);
     write_build(*data_->events, frame_key, *built.graph, built.record,
                 built.parts.back().executable->build(), data_->options.backend, ns_since(start));
+    built.report_fallback(*data_->events);
   }
   data_->variants.push_back(std::move(variant));
   return *(data_->last = &built);
@@ -331,6 +333,7 @@ std::function<Results()> Compiled::start(const std::vector<ir::Literal>& inputs)
     if (chosen->parts.size() == 1) {
       Executable::Outputs outputs = chosen->parts[0].executable->start(named);
       data_->states->changed(chosen->updated, *chosen->storage);
+      if (data_->events != nullptr) chosen->report_fallback(*data_->events);
       return [names = names_of(*chosen->graph), outputs = std::move(outputs)] {
         return Results{names, outputs()};
       };
@@ -338,6 +341,7 @@ std::function<Results()> Compiled::start(const std::vector<ir::Literal>& inputs)
     std::optional<std::vector<ir::Literal>> values = chosen->run(named, call.journal);
     if (!values) continue;  // another path: its number is in the journal now
     data_->states->changed(chosen->updated, *chosen->storage);
+    if (data_->events != nullptr) chosen->report_fallback(*data_->events);
     return [results = Results{names_of(*chosen->graph), std::move(*values)}] { return results; };
   }
 }

@@ -44,6 +44,7 @@ struct TraceRecord {
   Hash hash;
   int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
   int64_t verify_ns = 0;  // 0 with verify off
+  int num_breaks = 0;     // reads on the host
 };
 
 // A function that is traced, once for each signature of inputs, and compiled. A handle: copies are

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "codegen/cpu/toolchain.h"
 #include "ir/printer.h"
 #include "ops/registry.h"
 #include "runtime/cpu/gemm.h"
@@ -32,14 +31,13 @@ Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>
            {"option stop_after", fmt::format("{}", options.stop_after)},
            {"compiler of this build", __VERSION__},
            {"oneDNN", runtime::gemm_library_version()}};
-  if (options.backend == "cpu") {
-    const codegen::Toolchain toolchain = codegen::find_toolchain("");
-    facts.emplace_back("compiler of kernels", toolchain.version);
-    facts.emplace_back("processor", toolchain.machine);
-  }
   facts.emplace_back("graph hash", graph.hash().hex());
   for (const Build* build : builds) {
     if (build == nullptr) continue;
+    if (options.backend == "cpu") {  // empty while it runs without compiled kernels
+      facts.emplace_back("compiler of kernels", build->kernels.compiler);
+      facts.emplace_back("processor", build->kernels.machine);
+    }
     facts.emplace_back("program hash", hash_of(build->compilation.program.str()).hex());
   }
   statement.graph = ir::to_text(graph);

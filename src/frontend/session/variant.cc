@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "frontend/session/build_events.h"
 
 namespace monograph::session {
 namespace {
@@ -13,6 +14,20 @@ bool is_same_number(double a, double b) {
 }
 
 }  // namespace
+
+void Compiled::Variant::report_fallback(EventLog& events) {
+  has_told_fallback_.resize(parts.size());
+  has_told_swap_.resize(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Build* const build = parts[i].executable->build();
+    if (build == nullptr || build->fallback.cause.empty()) continue;
+    if (!has_told_fallback_[i]) write_fallback(events, frame_key, record.hash, build->fallback);
+    has_told_fallback_[i] = true;
+    if (has_told_swap_[i] || build->fallback.swapped_after_ns < 0) continue;
+    write_swap_in(events, frame_key, record.hash, build->fallback);
+    has_told_swap_[i] = true;
+  }
+}
 
 size_t Compiled::Variant::first_difference(const Journal& journal) const {
   const size_t count = std::min(journal.size(), numbers.size());

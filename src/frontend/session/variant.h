@@ -34,6 +34,11 @@ struct Compiled::Variant {
   std::vector<std::string> unused_parameters;
   std::vector<std::string> states, updated;  // read; changed by a run
   StateStorage* storage = nullptr;
+  std::string frame_key;  // "train_step#1", in events
+
+  // Writes an event when a part has begun to run without its compiled kernels, and when it has
+  // them.
+  void report_fallback(EventLog& events);
 
   // True when the first numbers that this path read are those of the journal.
   bool follows(const Journal& journal) const;
@@ -45,6 +50,7 @@ struct Compiled::Variant {
   std::optional<std::vector<ir::Literal>> run(const runtime::InputMap& inputs, Journal& journal);
 
  private:
+  std::vector<bool> has_told_fallback_, has_told_swap_;  // by part
   std::vector<ir::Literal> run_part(Part& part, const runtime::InputMap& values) const;
 };
 

@@ -29,7 +29,7 @@ const ir::ProgramTensor& find(const std::vector<ir::ProgramTensor>& tensors, std
 
 }  // namespace
 
-Executor::Executor(const ir::Program& program, std::vector<KernelFunction> kernels,
+Executor::Executor(const ir::Program& program, std::vector<Kernel> kernels,
                    const SegmentBases& segments, const MeshContext* mesh)
     : program_(program),
       mesh_(mesh),

@@ -20,6 +20,12 @@ namespace monograph::runtime {
 // A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order.
 using KernelFunction = void (*)(void* const* arguments);
 
+// Anything that does what a loaded kernel does.
+using Kernel = std::function<void(void* const* arguments)>;
+inline std::vector<Kernel> as_kernels(const std::vector<KernelFunction>& functions) {
+  return {functions.begin(), functions.end()};
+}
+
 // Where each segment of a Program lies; null: the executor makes that segment itself.
 using SegmentBases = std::array<std::byte*, ir::kNumSegments>;
 
@@ -36,7 +42,7 @@ class Executor {
   // evaluation Program); own ones are zeroed. The program, the kernels, given segments and the mesh
   // must outlive the executor. UserError when the program has collectives that the mesh (null: one
   // rank) has no group for; all ranks must make their executors in the same order.
-  Executor(const ir::Program& program, std::vector<KernelFunction> kernels,
+  Executor(const ir::Program& program, std::vector<Kernel> kernels,
            const SegmentBases& segments = {}, const MeshContext* mesh = nullptr);
 
   // The whole step. UserError when an id is out of range, CommError when a collective fails; the
@@ -75,7 +81,7 @@ class Executor {
 
   const ir::Program& program_;
   const MeshContext* mesh_;
-  std::vector<KernelFunction> kernels_;
+  std::vector<Kernel> kernels_;
   std::vector<AlignedMemory> own_;
   std::vector<std::shared_ptr<void>> shared_;  // own memory that collectives run on
   SegmentBases bases_;

@@ -1,0 +1,201 @@
+// Steps that run before, or without, their compiled kernels. Compilers here are scripts around g++.
+#include <gmock/gmock.h>
+#include <omp.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/threads/thread_world.h"
+#include "frontend/session/executable.h"
+#include "frontend/session/monograph.h"
+
+namespace monograph::session {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int64_t kBlock = 4, kVocabulary = 16, kRows = 12;
+
+ir::Literal tokens(int64_t step, int64_t first, int64_t count, int64_t length) {
+  std::vector<int64_t> values;
+  for (int64_t row = first; row < first + count; ++row) {
+    for (int64_t i = 0; i < length; ++i) values.push_back((step * 7 + row * 5 + i * i * 3) % 16);
+  }
+  return ir::Literal::from_i64(length == 1 ? ir::Shape{count} : ir::Shape{count, length},
+                               std::move(values));
+}
+
+// A compiler that does `before` when it is asked to compile.
+std::string compiler_that(const fs::path& folder, const std::string& name,
+                          const std::string& before) {
+  const fs::path path = folder / name;
+  std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in *--version*) exec g++ --version;; esac\n"
+                      << before << "\nexec g++ \"$@\"\n";
+  chmod(path.c_str(), 0755);
+  return path.string();
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  Fallback fallback;
+  int num_kernels = 0;
+};
+
+class FallbackTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "monograph-fallback-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  CompileOptions options(const std::string& compiler, const std::string& timeout, int rank = 0) {
+    CompileOptions options;
+    options.compiler = compiler;
+    options.compile_timeout = timeout;
+    options.cache_dir = (folder_ / fmt::format("cache{}", rank)).string();
+    options.name = "train_step";
+    return options;
+  }
+
+  // Trains until `is_over` says so, at most kMostSteps, on this rank's rows.
+  template <typename IsOver>
+  Outcome train(const CompileOptions& options, IsOver is_over, EventLog* events = nullptr,
+                std::shared_ptr<const runtime::MeshContext> context = nullptr) {
+    constexpr int kMostSteps = 4000;
+    const ir::Mesh mesh = context == nullptr ? ir::Mesh({{"data", 1}}) : context->mesh;
+    const int64_t rank = context == nullptr ? 0 : context->rank;
+    const int64_t rows = kRows / mesh.num_ranks();
+    nn::MLP model({.vocab_size = kVocabulary,
+                   .block_size = kBlock,
+                   .n_embd = 16,
+                   .n_hidden = 24,
+                   .n_layer = 2});
+    optim::AdamW optimizer(model.parameters(),
+                           {.learning_rate = optim::Schedule::constant(1e-2), .max_norm = 1.0});
+    Session session({.seed = 3, .options = options, .events = events, .mesh = context});
+    Compiled step = session.compile([&](const Tensor& x, const Tensor& y) {
+      const Tensor loss = model.loss(x, y);
+      optimizer.step(nn::replicate(loss.backward(), mesh));
+      return context == nullptr ? loss : trace::all_mean(loss, mesh, "data");
+    });
+    Outcome outcome;
+    for (int i = 0; i < kMostSteps; ++i) {
+      const ir::Literal x = tokens(i, rank * rows, rows, kBlock);
+      const ir::Literal y = tokens(i + 1, rank * rows, rows, 1);
+      outcome.losses.push_back(step(x, y).loss());
+      const Build& build = *step.executable({x.type(), y.type()}).build();
+      outcome.fallback = build.fallback;
+      outcome.num_kernels = static_cast<int>(build.kernels.functions.size());
+      if (is_over(outcome)) break;
+    }
+    return outcome;
+  }
+
+  static bool five_steps(const Outcome& outcome) { return outcome.losses.size() == 5; }
+  std::vector<double> usual_losses() { return train(options("g++", "0"), five_steps).losses; }
+
+  fs::path folder_;
+};
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected) {
+  for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+    EXPECT_NEAR(found[i], expected[i], 1e-4) << "step " << i;
+  }
+}
+
+TEST_F(FallbackTest, TrainsWhileTheCompilerWorksAndThenTakesItsKernels) {
+  const std::string path = (folder_ / "events").string();
+  EventLog events(path, parse_event_levels("info"));
+  int after = 0;
+  const Outcome outcome = train(
+      options(compiler_that(folder_, "slow", "sleep 1"), "0.1"),
+      [&](const Outcome& now) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return now.fallback.swapped_after_ns >= 0 && ++after == 3;
+      },
+      &events);
+  EXPECT_TRUE(outcome.fallback.is_timeout);
+  EXPECT_THAT(outcome.fallback.cause, HasSubstr("compile timeout after"));
+  EXPECT_GE(outcome.fallback.num_steps, 1);
+  EXPECT_GT(outcome.fallback.swapped_after_ns, 900'000'000);
+  EXPECT_GT(outcome.num_kernels, 0);
+  expect_near(outcome.losses, usual_losses());
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(text,
+              HasSubstr(R"("event":"compile_timeout","frame_key":"train_step#1","graph_hash")"));
+  EXPECT_THAT(text, HasSubstr(R"("event":"swap_in","frame_key":"train_step#1")"));
+}
+
+TEST_F(FallbackTest, ACompilerThatHangsIsLeftBehindAtTheEnd) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome =
+      train(options(compiler_that(folder_, "hangs", "sleep 1000"), "0.1"), five_steps);
+  EXPECT_TRUE(outcome.fallback.is_timeout);
+  EXPECT_EQ(outcome.fallback.num_steps, 5);
+  EXPECT_EQ(outcome.num_kernels, 0);
+  expect_near(outcome.losses, usual_losses());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(100));
+}
+
+TEST_F(FallbackTest, ACompilerThatFailsOrIsMissingIsAWarningIfErrorsAreSuppressed) {
+  const std::vector<double> expected = usual_losses();
+  for (const std::string& compiler :
+       {compiler_that(folder_, "fails", "echo no room >&2; exit 1"), std::string("/no/compiler")}) {
+    CompileOptions with = options(compiler, "0");
+    EXPECT_ANY_THROW(train(with, five_steps)) << compiler;
+    with.suppress_errors = true;
+    const Outcome outcome = train(with, five_steps);
+    EXPECT_FALSE(outcome.fallback.is_timeout);
+    EXPECT_TRUE(outcome.fallback.is_final);
+    EXPECT_THAT(outcome.fallback.cause,
+                HasSubstr(compiler == "/no/compiler" ? "cannot be run" : "no room"));
+    expect_near(outcome.losses, expected);
+  }
+}
+
+TEST_F(FallbackTest, ATimeoutThatIsNeverReachedChangesNothing) {
+  for (const char* timeout : {"auto", "500"}) {
+    const Outcome outcome = train(options("g++", timeout), five_steps);
+    EXPECT_EQ(outcome.fallback.cause, "") << timeout;
+    EXPECT_EQ(outcome.losses, usual_losses());
+  }
+  EXPECT_THROW(train(options("g++", "soon"), five_steps), UserError);
+  EXPECT_THROW(train(options("g++", "-1"), five_steps), UserError);
+}
+
+// One rank's compiler is slow: all begin without compiled kernels, and all take them in one step.
+TEST_F(FallbackTest, OneSlowRankOfFourHoldsAllToOneStep) {
+  const std::string slow = compiler_that(folder_, "slow", "sleep 1");
+  std::vector<Outcome> outcomes(4);
+  comm::run_ranks(4, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const auto context = runtime::make_mesh_context(ir::Mesh({{"data", 4}}), world);
+    // Ranks must not look at each other: they end after the same number of steps of their own.
+    int after = 0;
+    outcomes[world.rank] = train(
+        options(world.rank == 2 ? slow : "g++", "0.3", world.rank),
+        [&](const Outcome& now) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          return now.fallback.swapped_after_ns >= 0 && ++after == 4;
+        },
+        nullptr, context);
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.fallback.is_timeout);
+    EXPECT_GE(outcome.fallback.num_steps, 1);
+    EXPECT_EQ(outcome.fallback.num_steps, outcomes[0].fallback.num_steps);
+    EXPECT_EQ(outcome.losses, outcomes[0].losses);
+  }
+  expect_near(outcomes[0].losses, usual_losses());
+}
+
+}  // namespace
+}  // namespace monograph::session
