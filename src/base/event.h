@@ -3,8 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,19 +40,26 @@ class EventLog {
   EventLog(const std::string& path, const EventLevels& levels, int64_t rank = 0);
 
   bool is_on(EventLevel level, EventCategory category) const {
-    return file_ != nullptr && level >= levels_[static_cast<size_t>(category)];
+    return is_written(level, category) || (observer_ && level == EventLevel::kInfo);
   }
+  // From now on also hands each event of level info to `observer`, whether it is written or not.
+  using Observer = std::function<void(std::string_view event, std::span<const EventField>)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
   // UserError when the line cannot be written (full disk).
   void write(EventLevel level, EventCategory category, std::string_view event,
              std::initializer_list<EventField> fields);
 
  private:
+  bool is_written(EventLevel level, EventCategory category) const {
+    return file_ != nullptr && level >= levels_[static_cast<size_t>(category)];
+  }
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
   EventLevels levels_ = {EventLevel::kOff, EventLevel::kOff, EventLevel::kOff};
+  Observer observer_;
   std::string origin_;  // the fields that are the same in every line
 };
 

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 
 #include "cli/model_options.h"
 #include "cli/verbs.h"
 #include "comm/process/process_world.h"
+#include "train/metrics.h"
 #include "train/trainer.h"
 
 namespace monograph::cli {
@@ -41,13 +43,39 @@ void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
   arguments.option("resume", &config.resume, "go on from the newest checkpoint, if there is one");
 }
 
+// What a run writes beside its weights; paths, empty: nothing.
+struct Records {
+  std::string events, metrics, levels = "info";
+};
+
+void add_record_options(Arguments& arguments, Records& records) {
+  const char* const given = std::getenv("MONOGRAPH_LOGS");
+  if (given != nullptr) records.levels = given;
+  arguments.option(
+      "log-events", &records.events,
+      "append structured events (JSON lines) to this file; of several ranks each to its "
+      "own, FILE.rankN");
+  arguments.option("log-level", &records.levels,
+                   "of events: trace, debug, info or off; also by category, "
+                   "\"off,compile=debug\"; default: $MONOGRAPH_LOGS");
+  arguments.option("metrics", &records.metrics,
+                   "keep counters and times in this file, in Prometheus' text format; of several "
+                   "ranks each its own, FILE.rankN");
+}
+
+// Of several ranks each writes its own files.
+void add_rank(Records& records, int rank) {
+  for (std::string* path : {&records.events, &records.metrics}) {
+    if (!path->empty()) *path += fmt::format(".rank{}", rank);
+  }
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> args) {
   std::unique_ptr<comm::World> world;  // outlives what runs on it
   train::TrainConfig config;
-  const char* const levels_given = std::getenv("MONOGRAPH_LOGS");
-  std::string events_path, event_levels = levels_given == nullptr ? "info" : levels_given;
+  Records records;
   bool json = false;
   Arguments arguments("monograph train",
                       "trains a language model on the bytes of a text, or a file of tokens");
@@ -68,13 +96,7 @@ int run_train(std::span<const std::string> args) {
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");
-  arguments.option(
-      "log-events", &events_path,
-      "append structured events (JSON lines) to this file; of several ranks each to its "
-      "own, FILE.rankN");
-  arguments.option("log-level", &event_levels,
-                   "of events: trace, debug, info or off; also by category, "
-                   "\"off,compile=debug\"; default: $MONOGRAPH_LOGS");
+  add_record_options(arguments, records);
   arguments.option("json", &json, "print the report as JSON and nothing else");
   add_compile_options(arguments, config.options);
   if (!arguments.parse(args)) return 0;
@@ -82,12 +104,19 @@ int run_train(std::span<const std::string> args) {
   world = comm::join_world(comm::world_from_environment());
   if (world->size > 1) {
     config.mesh = runtime::make_mesh_context(ir::Mesh({{"data", world->size}}), *world);
-    if (!events_path.empty()) events_path += fmt::format(".rank{}", world->rank);
+    add_rank(records, world->rank);
   }
-  EventLog events =
-      events_path.empty() ? EventLog() : EventLog(events_path, parse_event_levels(event_levels));
+  EventLog events = records.events.empty()
+                        ? EventLog()
+                        : EventLog(records.events, parse_event_levels(records.levels), world->rank);
+  std::optional<train::Metrics> metrics;
+  if (!records.metrics.empty()) {
+    metrics.emplace(records.metrics, world->rank);
+    metrics->watch(events);
+  }
   std::signal(SIGINT, on_interrupt);
   const train::TrainResult result = train::train(config, events, stdout, interrupted);
+  if (metrics) metrics->write();
   if (json && world->rank == 0) {
     fmt::print(
         "{{\"steps\":{},\"training_loss\":{},\"validation_loss\":{},\"unigram_entropy\":{},"

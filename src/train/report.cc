@@ -60,12 +60,17 @@ std::string grouped(int64_t number) {
   return digits;
 }
 
+double BuildReport::fused_share() const {
+  return num_kernel_nodes == 0 ? 1 : static_cast<double>(num_fused_nodes) / num_kernel_nodes;
+}
+
 BuildReport make_build_report(const session::TraceRecord& record, const session::Build* build) {
   BuildReport report;
   report.graph_hash = record.hash.hex();
   report.num_traced_nodes = record.num_nodes;
   report.trace_ns = record.trace_ns;
   report.verify_ns = record.verify_ns;
+  report.num_breaks = record.num_breaks;
   if (build == nullptr) return report;
   report.is_compiled = true;
   const compiler::Compilation& compilation = build->compilation;
@@ -76,6 +81,9 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   report.codegen_ns = build->kernels.compile_ns + build->cuda_kernels.compile_ns;
   report.num_kernels = static_cast<int>(compilation.program.kernels.size());
   report.num_cached_kernels = build->kernels.num_from_cache + build->cuda_kernels.num_from_cache;
+  report.unfused = session::unfused_edges(compilation.remarks);
+  report.misses = build->kernels.misses;
+  report.misses.insert(build->cuda_kernels.misses.begin(), build->cuda_kernels.misses.end());
   std::vector<bool> is_fused(compilation.program.kernels.size(), false);
   for (const ir::Step& step : compilation.program.steps) {
     const auto* kernel = std::get_if<ir::KernelStep>(&step.work);
@@ -114,7 +122,8 @@ void print(std::FILE* out, const BuildReport& r) {
     fmt::print(out, "\n");
   };
   line("trace",
-       fmt::format("1 graph, {} nodes, 0 breaks, hash {}", grouped(r.num_traced_nodes),
+       fmt::format("{} graph{}, {} nodes, {} breaks, hash {}", r.num_breaks + 1,
+                   r.num_breaks == 0 ? "" : "s", grouped(r.num_traced_nodes), r.num_breaks,
                    r.graph_hash.substr(0, 12)),
        r.trace_ns);
   if (r.verify_ns > 0) {
@@ -125,11 +134,15 @@ void print(std::FILE* out, const BuildReport& r) {
        fmt::format("{} passes, {} -> {} nodes", r.num_passes, grouped(r.num_traced_nodes),
                    grouped(r.num_nodes)),
        r.passes_ns + r.lower_ns);
-  const double share = r.num_kernel_nodes == 0 ? 0 : 100.0 * r.num_fused_nodes / r.num_kernel_nodes;
   line("codegen",
        fmt::format("{} kernels ({} fused), {:.1f} % of nodes fused, {} from cache", r.num_kernels,
-                   r.num_fused_kernels, share, r.num_cached_kernels),
+                   r.num_fused_kernels, 100 * r.fused_share(), r.num_cached_kernels),
        r.codegen_ns);
+  for (const auto& [reason, count] : r.misses) {
+    if (reason == "new kernel") continue;
+    fmt::print(out, "          {} kernel{} compiled again: {}\n", count, count == 1 ? "" : "s",
+               reason);
+  }
   line("traffic",
        fmt::format("{:.1f} MB moved by kernels, least {:.1f} MB, ratio {:.3f}; {} copies",
                    mb(r.bytes_moved), mb(r.bytes_least),

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdio>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "frontend/session/build_events.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/session.h"
 #include "train/exchange_report.h"
@@ -17,6 +19,7 @@ struct BuildReport {
   int num_traced_nodes = 0, num_nodes = 0;
   int64_t trace_ns = 0, verify_ns = 0;  // 0: not verified
   bool is_compiled = false;             // false for the interpreter: all that follows is 0
+  int num_breaks = 0;                   // reads on the host, of the path traced
   int num_passes = 0;
   int num_kernels = 0, num_fused_kernels = 0, num_cached_kernels = 0;
   int num_kernel_nodes = 0, num_fused_nodes = 0;  // fused: shares a kernel with another node
@@ -28,6 +31,10 @@ struct BuildReport {
       0;  // that any choice of kernels could move, library calls being as they are
   int64_t peak_bytes = 0, bound_bytes = 0;
   int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
+  std::map<std::string, int> unfused = {};  // edges between kernels, by why they stayed
+  std::map<std::string, int> misses = {};   // kernels that were compiled, by why
+
+  double fused_share() const;  // of kernel nodes, 0 to 1; 1 where there are none
 };
 
 // One kernel as compiled for a GPU, and what one launch of it should take.
@@ -45,6 +52,11 @@ void print(std::FILE* out, std::span<const GpuKernelRow> rows);
 
 // `build`: null for the interpreter.
 BuildReport make_build_report(const session::TraceRecord& record, const session::Build* build);
+
+// Three lines that can be searched for: "graph breaks: N", "compiled N kernels (M fused, X %)",
+// "guard failures: N"; below 90 % with why the others are not. Guard failures: calls that nothing
+// compiled served.
+void print_summary(std::FILE* out, const BuildReport& report, int num_guard_failures);
 
 // One line a stage: trace, verify, passes, codegen, traffic, memory.
 void print(std::FILE* out, const BuildReport& report);

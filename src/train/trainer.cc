@@ -397,7 +397,12 @@ class Trainer {
     if (!result_.build.is_compiled) return;
     result_.run = make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
                                   executable_->copy_bandwidth());
-    if (!is_quiet_) print(out_, result_.run);
+    if (!is_quiet_) {
+      print(out_, result_.run);
+      fmt::print(out_, "\n");
+      print_summary(out_, result_.build,
+                    step_.num_signatures() - 1 + static_cast<int>(step_.num_eager_calls()));
+    }
     if (group() == nullptr) return;
     result_.exchange =
         make_exchange_report(executable_->build()->compilation.program, executable_->step_times(),
