@@ -15,7 +15,10 @@ struct Verb {
   int (*run)(std::span<const std::string> args);
 };
 
+int run_bisect(std::span<const std::string> args);
+int run_cache(std::span<const std::string> args);
 int run_compile(std::span<const std::string> args);
+int run_explain(std::span<const std::string> args);
 int run_doctor(std::span<const std::string> args);
 int run_logs(std::span<const std::string> args);
 int run_run(std::span<const std::string> args);

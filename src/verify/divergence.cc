@@ -8,50 +8,15 @@
 #include "compiler/build_program.h"
 #include "ir/printer.h"
 #include "ir/state_role.h"
-#include "ops/registry.h"
 #include "passes/memory/layout.h"
 #include "runtime/interpreter.h"
+#include "verify/explain/step_nodes.h"
 
 namespace monograph::verify {
 namespace {
 
 using ir::Node;
 using ir::Value;
-
-bool is_step(const Node& node) {
-  return !node.is_placeholder() && !ops::has_trait(node, ops::kViewLike) &&
-         !ops::has_trait(node, ops::kGather);
-}
-
-// The graph without updates, and with every result of a step as an output, named by number.
-std::unique_ptr<ir::Graph> with_all_in_sight(const ir::Graph& graph, std::vector<Value>& seen) {
-  auto open = std::make_unique<ir::Graph>(graph.name());
-  ir::ValueMap<Value> map;
-  for (const auto& node : graph.nodes()) {
-    Node* made = nullptr;
-    std::vector<Value> operands;
-    for (Value operand : node->operands()) operands.push_back(map.at(operand));
-    if (node->is("input")) {
-      made = open->add_input(node->name(), node->types()[0]);
-    } else if (node->is("state")) {
-      made = open->add_state(node->name(), node->types()[0],
-                             *ir::parse_role(node->attribute<std::string>("role")));
-    } else if (node->body() != nullptr) {
-      made = open->add_fused(std::move(operands), node->body()->clone());
-    } else {
-      made = open->add(node->op(), std::move(operands), node->attributes(), node->types());
-    }
-    made->set_phase(node->phase());
-    for (int i = 0; i < node->num_results(); ++i) {
-      map[node->result(i)] = made->result(i);
-      if (!is_step(*node)) continue;
-      open->add_output(fmt::format("{}", seen.size()), made->result(i));
-      seen.push_back(node->result(i));
-    }
-  }
-  open->renumber();
-  return open;
-}
 
 // The node as it is printed, with the ops of its body.
 std::string description(const Node& node, const ir::ValueNames& names) {
@@ -84,22 +49,6 @@ std::vector<ir::Literal> reference_of(Node& node, const ir::ValueMap<ir::Literal
   return runtime::interpret(graph, inputs, none);
 }
 
-double relative_error(const ir::Literal& found, const ir::Literal& expected) {
-  double difference = 0, norm = 0;
-  for (int64_t i = 0; i < found.num_elements(); ++i) {
-    const double a = found.get(i), b = expected.get(i);
-    if (a == b || (std::isnan(a) && std::isnan(b))) {
-      if (std::isfinite(b)) norm += b * b;
-      continue;
-    }
-    if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
-    difference += (a - b) * (a - b);
-    norm += b * b;
-  }
-  if (difference == 0) return 0;
-  return std::sqrt(difference / std::max(norm, 1e-30));
-}
-
 std::vector<ir::Literal> run_in_sight(const ir::Graph& graph,
                                       const std::map<std::string, ir::Literal>& inputs,
                                       const std::map<std::string, ir::Literal>& states,
@@ -125,6 +74,51 @@ std::vector<ir::Literal> run_in_sight(const ir::Graph& graph,
 }
 
 }  // namespace
+
+std::unique_ptr<ir::Graph> with_all_in_sight(const ir::Graph& graph, std::vector<Value>& seen) {
+  auto open = std::make_unique<ir::Graph>(graph.name());
+  ir::ValueMap<Value> map;
+  for (const auto& node : graph.nodes()) {
+    Node* made = nullptr;
+    std::vector<Value> operands;
+    for (Value operand : node->operands()) operands.push_back(map.at(operand));
+    if (node->is("input")) {
+      made = open->add_input(node->name(), node->types()[0]);
+    } else if (node->is("state")) {
+      made = open->add_state(node->name(), node->types()[0],
+                             *ir::parse_role(node->attribute<std::string>("role")));
+    } else if (node->body() != nullptr) {
+      made = open->add_fused(std::move(operands), node->body()->clone());
+    } else {
+      made = open->add(node->op(), std::move(operands), node->attributes(), node->types());
+    }
+    made->set_phase(node->phase());
+    for (int i = 0; i < node->num_results(); ++i) {
+      map[node->result(i)] = made->result(i);
+      if (!is_step(*node)) continue;
+      open->add_output(fmt::format("{}", seen.size()), made->result(i));
+      seen.push_back(node->result(i));
+    }
+  }
+  open->renumber();
+  return open;
+}
+
+double relative_error(const ir::Literal& found, const ir::Literal& expected) {
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < found.num_elements(); ++i) {
+    const double a = found.get(i), b = expected.get(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      if (std::isfinite(b)) norm += b * b;
+      continue;
+    }
+    if (!std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
+    difference += (a - b) * (a - b);
+    norm += b * b;
+  }
+  if (difference == 0) return 0;
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
 
 double tolerance_of(ir::DType dtype) {
   switch (dtype) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 namespace monograph::verify {
 
 // Kernels for Loops, in order; they live as long as what the maker keeps.
-using KernelMaker = std::function<std::vector<runtime::KernelFunction>(std::span<const ir::Loop>)>;
+using KernelMaker = std::function<std::vector<runtime::Kernel>(std::span<const ir::Loop>)>;
 
 // How far one step of a compiled graph is from its reference on the same operands.
 struct NodeError {
@@ -29,6 +30,13 @@ struct NodeError {
 
 // What a result of this dtype may be off.
 double tolerance_of(ir::DType dtype);
+
+// |found - expected| / |expected|, in the norm; infinite where one is not finite and the other is.
+double relative_error(const ir::Literal& found, const ir::Literal& expected);
+
+// The graph without updates, and with every result of a node that becomes a step as an output, in
+// order; `seen` gets these values of the graph given.
+std::unique_ptr<ir::Graph> with_all_in_sight(const ir::Graph& graph, std::vector<ir::Value>& seen);
 
 // Runs the graph, which all passes went over, with each value in sight, and each kernel and library
 // call beside its reference on the operands that it got: an error is that of one step alone, and

@@ -128,7 +128,7 @@ Check check_nodes(Compilation& step, const Subject& subject, const KernelMaker& 
   codegen::CompiledKernels compiled;
   const KernelMaker own = [&](std::span<const ir::Loop> loops) {
     compiled = codegen::compile_loops(loops);
-    return compiled.functions;
+    return runtime::as_kernels(compiled.functions);
   };
   nodes = compare_each_node(fused, named_inputs(fused, subject), step.states(),
                             make_kernels ? make_kernels : own);

@@ -89,7 +89,7 @@ TEST_F(ValidateTest, AWrongKernelIsNamed) {
         static_cast<float*>(arguments[result])[0] += 0.5f;
       };
     }
-    return functions;
+    return runtime::as_kernels(functions);
   };
   const Validation validation = validate(subject(), one_is_wrong);
   EXPECT_FALSE(validation.passed());
