@@ -3,7 +3,9 @@
 #include <functional>
 
 #include "frontend/nn/optim/optimizer.h"
+#include "frontend/nn/replicate.h"
 #include "frontend/trace/accumulate.h"
+#include "frontend/trace/collectives.h"
 
 namespace monograph::cli {
 namespace {
@@ -21,17 +23,20 @@ std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model, d
 
 }  // namespace
 
-session::TracedFunction training_step(train::Model& model, int64_t num_micro_batches,
-                                      double epsilon) {
-  return session::traced_function(
-      [&model, num_micro_batches, update = optimizer_of(model, epsilon)](
-          const trace::Tensor& inputs, const trace::Tensor& targets) {
-        const auto [loss, gradients] =
-            trace::accumulate(num_micro_batches, {inputs, targets},
-                              [&](const auto& slice) { return model.loss(slice[0], slice[1]); });
-        update(gradients);
-        return loss;
-      });
+session::TracedFunction training_step(train::Model& model, const StepShape& shape) {
+  return session::traced_function([&model, shape, update = optimizer_of(model, shape.epsilon)](
+                                      const trace::Tensor& inputs, const trace::Tensor& targets) {
+    const auto [loss, gradients] =
+        trace::accumulate(shape.num_micro_batches, {inputs, targets},
+                          [&](const auto& slice) { return model.loss(slice[0], slice[1]); });
+    if (shape.num_ranks == 1) {
+      update(gradients);
+      return loss;
+    }
+    const ir::Mesh mesh({{"data", shape.num_ranks}});
+    update(nn::replicate(gradients, mesh));
+    return trace::all_mean(loss, mesh, "data");
+  });
 }
 
 std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types) {

@@ -7,8 +7,12 @@ namespace monograph::cli {
 
 // The step that verbs compile: forward, loss, backward and an update by AdamW with clipping
 // (`epsilon` is its own), or of image models by SGD with momentum. `model` must outlive it.
-session::TracedFunction training_step(train::Model& model, int64_t num_micro_batches,
-                                      double epsilon = 1e-8);
+struct StepShape {
+  int64_t num_micro_batches = 1;
+  int64_t num_ranks = 1;  // data parallel: gradients are means over so many
+  double epsilon = 1e-8;
+};
+session::TracedFunction training_step(train::Model& model, const StepShape& shape);
 // Of AdamW, where runs are compared: with 1e-8, the sign of a gradient that is zero but for
 // rounding moves its parameter by a whole step.
 inline constexpr double kForgivingEpsilon = 1e-3;

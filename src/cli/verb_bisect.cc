@@ -144,7 +144,8 @@ int run_bisect(std::span<const std::string> args) {
   session::CompileOptions tracing = options;
   tracing.backend = "interpret";
   session::Session session({.seed = 1, .options = tracing});
-  auto step = session.compile_traced(training_step(*model, 1, kForgivingEpsilon), tracing);
+  auto step =
+      session.compile_traced(training_step(*model, {.epsilon = kForgivingEpsilon}), tracing);
   verify::Suspect suspect{.traced = &step.graph(model->input_types()),
                           .options = session::pass_options(options)};
   for (const ir::Node* input : suspect.traced->inputs()) {

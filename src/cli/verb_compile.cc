@@ -49,13 +49,13 @@ int run_compile(std::span<const std::string> args) {
   train::ModelConfig config;
   session::CompileOptions options;
   Show what;
-  int64_t num_micro_batches = 1;
+  StepShape shape;
   bool json = false;
   Arguments arguments("monograph compile",
                       "compiles a model's training step and says what came out");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
-  arguments.option("accumulate", &num_micro_batches,
+  arguments.option("accumulate", &shape.num_micro_batches,
                    "micro-batches that a step's rows are split into, one after the other");
   arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
   arguments.option("print", &what.graph, "print the graph after all passes");
@@ -68,7 +68,7 @@ int run_compile(std::span<const std::string> args) {
 
   const auto model = train::make_model(config);
   session::Session session({.options = options});
-  auto step = session.compile_traced(training_step(*model, num_micro_batches), options);
+  auto step = session.compile_traced(training_step(*model, shape), options);
   const ir::Graph& traced = step.graph(model->input_types());
   const session::Build* build = step.executable(model->input_types()).build();
   const train::BuildReport report =

@@ -108,6 +108,16 @@ void show(const Wanted& wanted, const verify::Explanation& explanation,
   train::print_summary(stdout, report, 0);
 }
 
+void draw(const compiler::Compilation& compilation, const std::string& model,
+          const ir::DeviceSpec& device, const Wanted& wanted) {
+  const auto dot = verify::to_dot(verify::fold_steps(compilation),
+                                  fmt::format("{}: one training step, {} steps of the program",
+                                              model, compilation.program.steps.size()),
+                                  device.is_cuda() ? "h200" : "cpu");
+  verify::write_svg(dot, wanted.svg);
+  if (!wanted.json) fmt::print("\ndrawn to {}\n", wanted.svg);
+}
+
 }  // namespace
 
 int run_explain(std::span<const std::string> args) {
@@ -115,12 +125,14 @@ int run_explain(std::span<const std::string> args) {
   session::CompileOptions options;
   options.records_lineage = true;
   Wanted wanted;
-  int64_t num_micro_batches = 1;
+  StepShape shape;
   Arguments arguments("monograph explain", "says what a model's training step became, and why");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
-  arguments.option("accumulate", &num_micro_batches,
+  arguments.option("accumulate", &shape.num_micro_batches,
                    "micro-batches that a step's rows are split into, one after the other");
+  arguments.option("ranks", &shape.num_ranks,
+                   "data parallel ranks that the step is compiled for; takes --backend null");
   arguments.option("svg", &wanted.svg, "draw the step to this file (takes Graphviz's dot)");
   arguments.option("kernel", &wanted.kernel,
                    "show this kernel: its source and the nodes that it came from");
@@ -131,9 +143,15 @@ int run_explain(std::span<const std::string> args) {
   arguments.option("json", &wanted.json, "print everything as JSON");
   if (!arguments.parse(args)) return 0;
 
+  if (shape.num_ranks < 1 || (shape.num_ranks > 1 && options.backend != "null")) {
+    throw_user_error(
+        "--ranks {} with --backend {}: use 1 or more, and with more backend null, which "
+        "compiles for ranks that are not there",
+        shape.num_ranks, options.backend);
+  }
   const auto model = train::make_model(config);
   session::Session session({.options = options});
-  auto step = session.compile_traced(training_step(*model, num_micro_batches), options);
+  auto step = session.compile_traced(training_step(*model, shape), options);
   const ir::Graph& traced = step.graph(model->input_types());
   const session::Build* build = step.executable(model->input_types()).build();
   if (build == nullptr) {
@@ -154,15 +172,7 @@ int run_explain(std::span<const std::string> args) {
     show(wanted, verify::explain(traced, record, step.breaks(), *build),
          train::make_build_report(record, build));
   }
-  if (!wanted.svg.empty()) {
-    const auto dot =
-        verify::to_dot(verify::fold_steps(compilation),
-                       fmt::format("{}: one training step, {} steps of the program",
-                                   model->config().name, compilation.program.steps.size()),
-                       device.is_cuda() ? "h200" : "cpu");
-    verify::write_svg(dot, wanted.svg);
-    if (!wanted.json) fmt::print("\ndrawn to {}\n", wanted.svg);
-  }
+  if (!wanted.svg.empty()) draw(compilation, model->config().name, device, wanted);
   return 0;
 }
 

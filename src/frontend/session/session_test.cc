@@ -215,8 +215,9 @@ TEST(OptionsTest, UnknownOnesNameTheValidOnes) {
   set_option(options, "disable_pass", "fuse");
   set_option(options, "stop_after", "3");
   EXPECT_EQ(options.stop_after, 3);
-  EXPECT_THAT(message_of([&] { set_option(options, "bakend", "cpu"); }),
-              HasSubstr("unknown option 'bakend': use one of backend, comm_optimization_level"));
+  EXPECT_THAT(
+      message_of([&] { set_option(options, "bakend", "cpu"); }),
+      HasSubstr("unknown option 'bakend': use one of backend, cache_dir, comm_optimization_level"));
   EXPECT_THAT(message_of([&] { set_option(options, "stop_after", "x"); }), HasSubstr("a number"));
   EXPECT_THAT(message_of([&] { set_option(options, "fullgraph", "yes"); }),
               HasSubstr("option fullgraph='yes': use one of true, false"));
