@@ -11,8 +11,11 @@ option(MONOGRAPH_CUDA "Build what runs on NVIDIA GPUs (needs the CUDA headers)" 
 if(MONOGRAPH_CUDA AND NOT CUDA_INCLUDE)
   message(FATAL_ERROR "MONOGRAPH_CUDA is on, but there is no cuda.h: set CUDA_HOME or -DCUDA_INCLUDE=FOLDER")
 endif()
+find_path(NCCL_INCLUDE nccl.h
+  HINTS ${CUDA_INCLUDE}
+  DOC "The folder of nccl.h")
 if(MONOGRAPH_CUDA)
-  message(STATUS "CUDA headers: ${CUDA_INCLUDE}")
+  message(STATUS "CUDA headers: ${CUDA_INCLUDE}; NCCL header: ${NCCL_INCLUDE}")
 else()
   message(STATUS "CUDA: off (headers: ${CUDA_INCLUDE}): built without what runs on NVIDIA GPUs")
 endif()

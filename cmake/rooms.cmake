@@ -1,7 +1,8 @@
 # room(NAME DEPENDS other rooms... LIBRARIES external targets... [CUDA])
 # One target a room: every .cc below src/NAME except tests; every *_test.cc goes into one test binary of the room.
 # CUDA: the sources in its folders named cuda/ need the CUDA headers. They are compiled where those are
-# (MONOGRAPH_CUDA); elsewhere cuda/absent.cc takes their place and says what is missing.
+# (MONOGRAPH_CUDA); elsewhere cuda/absent.cc takes their place and says what is missing. Those in folders
+# named nccl/ need nccl.h as well, and have an absent.cc of their own.
 # tools/check_layers.py holds the rooms' order and fails on an include that DEPENDS does not allow.
 function(room name)
   cmake_parse_arguments(ROOM "CUDA" "" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
@@ -12,7 +13,15 @@ function(room name)
   elseif(ROOM_CUDA)
     set(absent ${sources})
     list(FILTER absent INCLUDE REGEX "/cuda/absent\\.cc$")
-    list(FILTER sources EXCLUDE REGEX "/cuda/")
+    list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/")
+    list(APPEND sources ${absent})
+  endif()
+  if(ROOM_CUDA AND MONOGRAPH_CUDA AND NCCL_INCLUDE)
+    list(FILTER sources EXCLUDE REGEX "/nccl/absent\\.cc$")
+  elseif(ROOM_CUDA AND MONOGRAPH_CUDA)
+    set(absent ${sources})
+    list(FILTER absent INCLUDE REGEX "/nccl/absent\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "/nccl/")
     list(APPEND sources ${absent})
   endif()
   set(tests ${sources})
@@ -26,8 +35,12 @@ function(room name)
   if(ROOM_CUDA AND MONOGRAPH_CUDA)
     # Only files below cuda/ see the headers: the others' objects are the same with and without.
     set(cuda_sources ${sources} ${tests})
-    list(FILTER cuda_sources INCLUDE REGEX "/cuda/")
+    list(FILTER cuda_sources INCLUDE REGEX "/(cuda|nccl)/")
     set_property(SOURCE ${cuda_sources} APPEND PROPERTY COMPILE_OPTIONS -isystem${CUDA_INCLUDE})
+    list(FILTER cuda_sources INCLUDE REGEX "/nccl/")
+    if(NCCL_INCLUDE)
+      set_property(SOURCE ${cuda_sources} APPEND PROPERTY COMPILE_OPTIONS -isystem${NCCL_INCLUDE})
+    endif()
   endif()
   list(TRANSFORM ROOM_DEPENDS PREPEND monograph_)
   target_link_libraries(monograph_${name} PUBLIC ${ROOM_DEPENDS} ${ROOM_LIBRARIES})

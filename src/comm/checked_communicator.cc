@@ -1,7 +1,5 @@
 #include "comm/checked_communicator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -90,14 +88,8 @@ void CheckedCommunicator::run(Call call, const void* from, void* to) {
 }
 
 void CheckedCommunicator::fail(const Call& call, const Trouble& trouble) {
-  const Failure failure = job_.watch->settle(group_, call, trouble);
+  const CommError error = error_of(group_, call, job_.watch->settle(group_, call, trouble));
   abandon();
-  const CommError::Place place = {group_.world_rank(), std::string(name_of(call.operation)),
-                                  std::string(call.label_text()), call.sequence, failure.at_fault};
-  const CommError error(fmt::format("[{}] #{} of group '{}' failed in rank {} ({}): {}",
-                                    name_of(call.operation), call.sequence, group_.name,
-                                    group_.world_rank(), describe(call, group_), failure.reason),
-                        place);
   failed_ = std::make_exception_ptr(error);
   throw error;
 }

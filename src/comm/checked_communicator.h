@@ -9,18 +9,9 @@
 
 #include "comm/call.h"
 #include "comm/communicator.h"
-#include "comm/flight_recorder.h"
-#include "comm/job_watch.h"
-#include "comm/store.h"
+#include "comm/job.h"
 
 namespace monograph::comm {
-
-// What a communicator is part of.
-struct Job {
-  std::shared_ptr<FlightRecorder> recorder;
-  std::shared_ptr<JobWatch> watch;
-  Milliseconds timeout;  // of one call
-};
 
 // Thrown by a backend's perform().
 struct CallTrouble : std::exception {

@@ -7,6 +7,7 @@
 
 #include "comm/call.h"
 #include "comm/communicator.h"
+#include "comm/job.h"
 #include "comm/store.h"
 
 namespace monograph::comm {
@@ -33,7 +34,8 @@ class World {
                                               std::string_view name) = 0;
   std::unique_ptr<Communicator> all(std::string_view name);
 
- protected:
+  // For communicators that are made elsewhere (comm/nccl): whom they report to.
+  virtual Job job() const = 0;
   // Checks what split() was given.
   Group make_group(std::span<const int> ranks, std::string_view name) const;
 };

@@ -86,11 +86,13 @@ class JoinedWorld : public ProcessWorld {
     return split_over(options_.transport, ranks, name);
   }
 
+  Job job() const override { return {recorder_, watch_, options_.timeout}; }
+
   std::unique_ptr<Communicator> split_over(Transport transport, std::span<const int> ranks,
                                            std::string_view name) override {
     const Group group = make_group(ranks, name);
     const std::string members = fmt::format("{}/{}", name, describe_ranks(group.ranks));
-    const Wiring wiring = {group, Job{recorder_, watch_, options_.timeout}, store,
+    const Wiring wiring = {group, job(), store,
                            fmt::format("group/{}/{}/", members, num_splits_[members]++),
                            tcp_store_->local_address()};
     // Recorded as call 0, so that a rank that does not come here is told from one that does.

@@ -128,10 +128,12 @@ class ThreadWorld : public World {
   std::unique_ptr<Communicator> split(std::span<const int> ranks, std::string_view name) override {
     const Group group = make_group(ranks, name);
     std::shared_ptr<void> arena = job_->arena(group);
-    auto made = std::make_unique<ThreadCommunicator>(
-        group, Job{job_->recorders[static_cast<size_t>(rank)], watch_, timeout_}, std::move(arena));
+    auto made = std::make_unique<ThreadCommunicator>(group, job(), std::move(arena));
     made->barrier("split");  // the arena of an earlier group of that name is not met again
     return made;
+  }
+  Job job() const override {
+    return {job_->recorders[static_cast<size_t>(rank)], watch_, timeout_};
   }
 
  private:

@@ -4,6 +4,16 @@
 
 namespace monograph::device::cuda {
 
+namespace {
+
+std::string hex(const CUuuid& uuid) {
+  std::string text;
+  for (const char byte : uuid.bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  return text;
+}
+
+}  // namespace
+
 std::string Properties::architecture() const {
   return fmt::format("sm_{}{}", major, minor);
 }
@@ -21,6 +31,8 @@ Context::Context(int ordinal, const Driver& api) : api_(api) {
   check(api_.cuDeviceGet(&device_, ordinal), "cuDeviceGet");
   char name[256] = {};
   check(api_.cuDeviceGetName(name, sizeof(name), device_), "cuDeviceGetName");
+  CUuuid uuid = {};
+  check(api_.cuDeviceGetUuid(&uuid, device_), "cuDeviceGetUuid");
   size_t total = 0;
   check(api_.cuDeviceTotalMem(&total, device_), "cuDeviceTotalMem");
   properties_ = {
@@ -30,7 +42,8 @@ Context::Context(int ordinal, const Driver& api) : api_(api) {
       .num_multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
       .shared_bytes_per_block = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
       .l2_bytes = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
-      .memory_bytes = static_cast<int64_t>(total)};
+      .memory_bytes = static_cast<int64_t>(total),
+      .uuid = hex(uuid)};
   check(api_.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   make_current();
 }

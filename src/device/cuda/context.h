@@ -14,6 +14,7 @@ struct Properties {
   int64_t shared_bytes_per_block = 0;  // the most that a kernel may ask for
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
+  std::string uuid;  // of this GPU among all of the world: "4f0c..."
 
   std::string architecture() const;  // "sm_90"
 };

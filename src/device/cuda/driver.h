@@ -17,6 +17,7 @@ namespace monograph::device::cuda {
   X(cuDeviceGetName)             \
   X(cuDeviceGetAttribute)        \
   X(cuDeviceTotalMem)            \
+  X(cuDeviceGetUuid)             \
   X(cuDevicePrimaryCtxRetain)    \
   X(cuDevicePrimaryCtxRelease)   \
   X(cuCtxSetCurrent)             \
@@ -31,7 +32,7 @@ namespace monograph::device::cuda {
   X(cuMemcpyDtoDAsync)           \
   X(cuMemsetD8Async)             \
   X(cuMemsetD32Async)            \
-  X(cuStreamCreate)              \
+  X(cuStreamCreateWithPriority)  \
   X(cuStreamDestroy)             \
   X(cuStreamSynchronize)         \
   X(cuStreamWaitEvent)           \

@@ -20,6 +20,7 @@ struct FakeGpu {
   int64_t free_bytes = 1000, total_bytes = 1000;
   std::map<std::string, Kernel> kernels;  // by the name of their function
   CUresult end_of_recording = CUDA_SUCCESS;
+  int64_t uuid = 0;
 
   bool is_recording = false;
   std::vector<std::function<void()>> recorded;
@@ -35,9 +36,9 @@ struct FakeGpu {
   }
 };
 
-// The one that the functions of fake_driver() work on.
+// The one that the functions of fake_driver() work on: each thread has its own.
 inline FakeGpu& fake_gpu() {
-  static FakeGpu gpu;
+  thread_local FakeGpu gpu;
   return gpu;
 }
 
@@ -64,6 +65,10 @@ inline void add_device(Driver& api) {
   };
   api.cuDeviceTotalMem = [](size_t* total, CUdevice) {
     *total = fake_gpu().total_bytes;
+    return CUDA_SUCCESS;
+  };
+  api.cuDeviceGetUuid = [](CUuuid* uuid, CUdevice) {
+    std::memcpy(uuid->bytes, &fake_gpu().uuid, sizeof fake_gpu().uuid);
     return CUDA_SUCCESS;
   };
   api.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
@@ -125,7 +130,7 @@ inline void add_copies(Driver& api) {
 }
 
 inline void add_streams(Driver& api) {
-  api.cuStreamCreate = [](CUstream*, unsigned) { return CUDA_SUCCESS; };
+  api.cuStreamCreateWithPriority = [](CUstream*, unsigned, int) { return CUDA_SUCCESS; };
   api.cuStreamDestroy = [](CUstream) { return CUDA_SUCCESS; };
   api.cuStreamSynchronize = [](CUstream) { return CUDA_SUCCESS; };
   api.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return CUDA_SUCCESS; };

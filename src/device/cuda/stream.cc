@@ -30,9 +30,11 @@ double Event::ms_since(const Event& start) const {
   return ms;
 }
 
-Stream::Stream(ContextPtr context) : context_(std::move(context)) {
-  context_->check(context_->api().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),
-                  "cuStreamCreate");
+Stream::Stream(ContextPtr context, Priority priority) : context_(std::move(context)) {
+  constexpr int kHighest = -100;  // lower is earlier; the driver takes the nearest that it has
+  context_->check(context_->api().cuStreamCreateWithPriority(
+                      &stream_, CU_STREAM_NON_BLOCKING, priority == Priority::kHigh ? kHighest : 0),
+                  "cuStreamCreateWithPriority");
 }
 
 Stream::~Stream() {

@@ -25,7 +25,8 @@ class Event {
 // A queue of work on the GPU. Does not wait for the default stream.
 class Stream {
  public:
-  explicit Stream(ContextPtr context);
+  enum class Priority : uint8_t { kNormal, kHigh };  // high: its kernels go first
+  explicit Stream(ContextPtr context, Priority priority = Priority::kNormal);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
