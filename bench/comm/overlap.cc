@@ -72,7 +72,7 @@ train::ExchangeReport run(const comm::Pace& pace, int64_t level, int64_t num_ste
   executable.measure_steps(true);
   for (int64_t i = 0; i < num_steps; ++i) step(x, y);
   return train::make_exchange_report(executable.build()->compilation.program,
-                                     executable.step_times(), num_steps, options.link);
+                                     executable.step_times(), *options.link);
 }
 
 }  // namespace

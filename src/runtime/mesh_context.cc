@@ -59,6 +59,15 @@ comm::Communicator& MeshContext::along(std::string_view axis, int64_t size) cons
   return *found->second;
 }
 
+std::vector<int> MeshContext::ranks_along(std::string_view axis) const {
+  const std::vector<int64_t> group = mesh.group(axis, rank);
+  return {group.begin(), group.end()};
+}
+
+std::string MeshContext::group_name(std::string_view axis) const {
+  return fmt::format("{}@{}", axis, ranks_along(axis)[0]);  // one of many on the axis
+}
+
 std::shared_ptr<MeshContext> make_mesh_context(const ir::Mesh& mesh, comm::World& world) {
   if (mesh.num_ranks() != world.size) {
     throw_user_error("{} on a world of {} ranks: the sizes of its axes must multiply to that",
@@ -68,11 +77,10 @@ std::shared_ptr<MeshContext> make_mesh_context(const ir::Mesh& mesh, comm::World
   context->mesh = mesh;
   context->rank = world.rank;
   context->store = world.store;
+  context->world = &world;
   for (const ir::Mesh::Axis& axis : mesh.axes()) {
-    const std::vector<int64_t> group = mesh.group(axis.name, world.rank);
-    const std::vector<int> ranks(group.begin(), group.end());
-    const std::string name = fmt::format("{}@{}", axis.name, ranks[0]);  // one of many on the axis
-    context->communicators[axis.name] = world.split(ranks, name);
+    context->communicators[axis.name] =
+        world.split(context->ranks_along(axis.name), context->group_name(axis.name));
   }
   return context;
 }
@@ -82,6 +90,26 @@ comm::Communicator& communicator_of(const ir::CollectiveStep& step, const MeshCo
   throw_user_error(
       "the step runs {} over axis '{}' of {} ranks, but has no mesh: give the session one",
       kind_name(step.kind), step.axis, step.size);
+}
+
+comm::Call call_of(const ir::CollectiveStep& step, std::string_view label) {
+  const auto operation = [&] {
+    switch (step.kind) {
+      case Kind::kAllReduce:
+        return comm::Operation::kAllReduce;
+      case Kind::kBroadcast:
+        return comm::Operation::kBroadcast;
+      case Kind::kAllGather:
+        return comm::Operation::kAllGather;
+      case Kind::kReduceScatter:
+        return comm::Operation::kReduceScatter;
+    }
+    return comm::Operation::kBarrier;
+  };
+  comm::Call call = comm::make_call(operation(), step.count, element_type(step.dtype), label);
+  call.reduce = reduce_op(step.reduction);
+  if (step.kind == Kind::kBroadcast) call.peer = static_cast<int>(step.root);
+  return call;
 }
 
 void run_collective(const ir::CollectiveStep& step, const void* from, void* to,

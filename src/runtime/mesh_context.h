@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/world.h"
@@ -20,6 +21,11 @@ struct MeshContext {
   std::shared_ptr<comm::Store> store;   // where ranks compare what they compiled; null: they do not
   comm::Milliseconds timeout{300'000};  // of that: compiling takes longer on some ranks
   std::map<std::string, std::shared_ptr<comm::Communicator>, std::less<>> communicators;
+  comm::World* world = nullptr;  // for groups of GPUs; outlives this
+
+  // The ranks of this rank's group on the axis, and its name among the groups of the world.
+  std::vector<int> ranks_along(std::string_view axis) const;
+  std::string group_name(std::string_view axis) const;
 
   // UserError when there is no group for the axis, or it is not of `size` ranks.
   comm::Communicator& along(std::string_view axis, int64_t size) const;
@@ -31,6 +37,9 @@ std::shared_ptr<MeshContext> make_mesh_context(const ir::Mesh& mesh, comm::World
 
 // The communicator of the step; UserError without a mesh.
 comm::Communicator& communicator_of(const ir::CollectiveStep& step, const MeshContext* mesh);
+
+// What the ranks call for it.
+comm::Call call_of(const ir::CollectiveStep& step, std::string_view label);
 
 // Runs it; blocks. CommError as the communicator gives it.
 void run_collective(const ir::CollectiveStep& step, const void* from, void* to,

@@ -37,7 +37,7 @@ double ExchangeReport::overlap() const {
 }
 
 ExchangeReport make_exchange_report(const ir::Program& program,
-                                    std::span<const runtime::StepTime> times, int64_t num_steps,
+                                    std::span<const runtime::StepTime> times,
                                     const ir::LinkModel& link) {
   ExchangeReport report;
   report.link = link;
@@ -45,9 +45,10 @@ ExchangeReport make_exchange_report(const ir::Program& program,
   std::vector<double> compute_ms(program.steps.size(), 0);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const ir::Step& step = program.steps[i];
-    const double ms = i < times.size() && num_steps > 0 ? static_cast<double>(times[i].total_ns) /
-                                                              1e6 / static_cast<double>(num_steps)
-                                                        : 0;
+    const bool is_measured = i < times.size() && times[i].num_runs > 0;
+    const double ms = is_measured ? static_cast<double>(times[i].total_ns) / 1e6 /
+                                        static_cast<double>(times[i].num_runs)
+                                  : 0;
     if (const auto* collective = std::get_if<ir::CollectiveStep>(&step.work)) {
       row_of_step[i] = static_cast<int>(report.rows.size());
       report.num_ranks = std::max(report.num_ranks, static_cast<int>(collective->size));

@@ -24,7 +24,7 @@ struct ExchangeRow {
 struct ExchangeReport {
   int num_ranks = 1;
   std::string transport;  // "shared memory"
-  ir::LinkModel link;     // measured at the start
+  ir::LinkModel link;     // measured at the start; on GPUs: that the buckets were made for
   std::vector<ExchangeRow> rows;
   double computation_ms = 0, communication_ms = 0, exposed_ms = 0, predicted_exposed_ms = 0;
   int64_t bytes = 0;
@@ -33,10 +33,10 @@ struct ExchangeReport {
   double overlap() const;
 };
 
-// `times`: of `num_steps` runs of the Program. Predicted: each collective takes what the link model
+// `times`: of the steps of the Program. Predicted: each collective takes what the link model
 // says, as early as the Program lets it, beside computation that takes what was measured.
 ExchangeReport make_exchange_report(const ir::Program& program,
-                                    std::span<const runtime::StepTime> times, int64_t num_steps,
+                                    std::span<const runtime::StepTime> times,
                                     const ir::LinkModel& link);
 
 void print(std::FILE* out, const ExchangeReport& report);

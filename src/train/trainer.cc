@@ -208,7 +208,8 @@ class Trainer {
       fmt::print(stderr, "warning: {}\n", warning);
     }
     executable_->measure_steps(!is_on_gpu());
-    if (group() != nullptr) link_ = runtime::measure_link(*group());
+    if (group() == nullptr) return;
+    link_ = is_on_gpu() ? session::link_of(config_.options) : runtime::measure_link(*group());
   }
 
   void load() {
@@ -404,10 +405,9 @@ class Trainer {
                     step_.num_signatures() - 1 + static_cast<int>(step_.num_eager_calls()));
     }
     if (group() == nullptr) return;
-    result_.exchange =
-        make_exchange_report(executable_->build()->compilation.program, executable_->step_times(),
-                             static_cast<int64_t>(step_ns_.size()), link_);
-    result_.exchange.transport = group()->name();
+    result_.exchange = make_exchange_report(executable_->build()->compilation.program,
+                                            executable_->step_times(), link_);
+    result_.exchange.transport = is_on_gpu() ? "NCCL" : group()->name();
     if (!is_quiet_) print(out_, result_.exchange);
   }
 

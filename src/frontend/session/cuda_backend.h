@@ -11,12 +11,13 @@
 // that says in one line what is missing.
 namespace monograph::session {
 
-// Storage of states on the GPU.
-std::unique_ptr<StateStorage> make_cuda_states();
+// Storage of states on the GPU of this rank: that of its number among the ranks of this host, or
+// the only one that the process sees.
+std::unique_ptr<StateStorage> make_cuda_states(int local_rank);
 
-// `states`: made by make_cuda_states; must outlive the executable.
+// `states`: made by make_cuda_states; must outlive the executable. `mesh`: null for one rank.
 std::unique_ptr<Executable> make_cuda(const ir::Graph& graph, StateStorage& states,
-                                      const CompileOptions& options);
+                                      const CompileOptions& options, Mesh mesh);
 
 // Begins to record what the GPU does. Calling what is returned ends it, writes the timeline to a
 // file (Perfetto opens it) and returns a summary in a few lines: busy share, gaps, kernels.

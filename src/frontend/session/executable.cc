@@ -13,7 +13,7 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,
           .verify = options.verify == "fatal",
-          .link = options.link,
+          .link = link_of(options),
           .device = ir::DeviceSpec::named(options.target),
           .loss_chunk_bytes = options.loss_chunk_bytes,
           .records_lineage = options.records_lineage};

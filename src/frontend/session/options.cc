@@ -64,9 +64,9 @@ void check_values(const CompileOptions& options) {
     throw_user_error("option comm_optimization_level={}: use 0, 1 or 2",
                      options.comm_optimization_level);
   }
-  if (!(options.link.latency_s >= 0 && options.link.bytes_per_s > 0)) {
+  if (const ir::LinkModel link = link_of(options); !(link.latency_s >= 0 && link.bytes_per_s > 0)) {
     throw_user_error("option link: latency {} s, {} bytes/s: use 0 or more, and above 0",
-                     options.link.latency_s, options.link.bytes_per_s);
+                     link.latency_s, link.bytes_per_s);
   }
   if (options.stop_after < -1) {
     throw_user_error("option stop_after={}: use a number of passes, or -1 for all",
@@ -85,6 +85,11 @@ double compile_timeout_seconds(const CompileOptions& options) {
     throw_user_error("option compile_timeout='{}': use seconds, 0 to wait, or auto", text);
   }
   return seconds;
+}
+
+ir::LinkModel link_of(const CompileOptions& options) {
+  const bool is_gpu = options.backend == "cuda" || options.target == "h200";
+  return options.link.value_or(is_gpu ? ir::LinkModel::nvlink() : ir::LinkModel());
 }
 
 void set_option(CompileOptions& options, std::string_view name, std::string_view value) {

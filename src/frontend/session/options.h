@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,8 @@ struct CompileOptions {
   std::string dump_dir = {};     // the graph before and after each pass, as text files
   // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
   int64_t comm_optimization_level = 2;
-  ir::LinkModel link = {};                    // sizes of buckets follow from it
+  // Sizes of buckets follow from it. Nothing: LinkModel's own numbers, on GPUs those of nvlink().
+  std::optional<ir::LinkModel> link = {};
   std::vector<std::string> input_names = {};  // default: input0, input1, ...
   std::string name = "step";                  // of the function, in events and reports
   // Passes of the user's own, run in order on the traced graph.
@@ -50,6 +52,8 @@ double compile_timeout_seconds(const CompileOptions& options);
 
 // Sets an option by its name and text. UserError names the valid options or values.
 void set_option(CompileOptions& options, std::string_view name, std::string_view value);
+// The link that collectives are planned for.
+ir::LinkModel link_of(const CompileOptions& options);
 // UserError names the valid values of the option that is wrong.
 void check_options(const CompileOptions& options);
 

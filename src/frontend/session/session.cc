@@ -283,8 +283,9 @@ std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
     return make_cpu(graph, data_->states->cpu(), options, data_->mesh);
   }
   if (options.backend == "cuda") {
-    storage = &data_->states->cuda();
-    return make_cuda(graph, *storage, options);
+    const bool is_one_of_many = data_->mesh != nullptr && data_->mesh->world != nullptr;
+    storage = &data_->states->cuda(is_one_of_many ? data_->mesh->world->local_rank : 0);
+    return make_cuda(graph, *storage, options, data_->mesh);
   }
   if (options.backend == "null") return make_null(graph, options);
   return make_interpreted(graph, data_->states->host(), data_->mesh);

@@ -56,8 +56,8 @@ std::vector<std::string> StateStore::names() const {
   return names;
 }
 
-StateStorage& StateStore::cuda() {
-  if (!cuda_) cuda_ = make_cuda_states();
+StateStorage& StateStore::cuda(int local_rank) {
+  if (!cuda_) cuda_ = make_cuda_states(local_rank);
   return *cuda_;
 }
 

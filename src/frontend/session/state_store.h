@@ -29,7 +29,7 @@ class StateStore {
   HostStates& host() { return host_; }
   CpuStates& cpu() { return cpu_; }
   // Made when first asked for; UserError where no GPU can be used.
-  StateStorage& cuda();
+  StateStorage& cuda(int local_rank);
 
   // Before a run on `storage`: brings the newest values of these states there.
   void bring(const std::vector<std::string>& states, StateStorage& storage);

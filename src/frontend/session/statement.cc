@@ -18,6 +18,7 @@ bool has_collectives(const ir::Graph& graph) {
 Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>& builds,
                          const CompileOptions& options, const ir::Mesh& mesh) {
   Statement statement;
+  const ir::LinkModel link = link_of(options);
   auto& facts = statement.facts;
   facts = {{"mesh", mesh.str()},
            {"option backend", options.backend},
@@ -25,8 +26,7 @@ Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>
            {"option precision", options.precision},
            {"option verify", options.verify},
            {"option comm_optimization_level", fmt::format("{}", options.comm_optimization_level)},
-           {"option link",
-            fmt::format("{} s, {} bytes/s", options.link.latency_s, options.link.bytes_per_s)},
+           {"option link", fmt::format("{} s, {} bytes/s", link.latency_s, link.bytes_per_s)},
            {"option disable_pass", fmt::format("{}", fmt::join(options.disabled_passes, ","))},
            {"option stop_after", fmt::format("{}", options.stop_after)},
            {"compiler of this build", __VERSION__},

@@ -111,6 +111,21 @@ BoundSteps::Launch BoundSteps::bind(const ir::AttentionStep& step, const std::st
   };
 }
 
+BoundSteps::Launch BoundSteps::bind(const ir::CollectiveStep&, const std::string&) {
+  return [collectives = options_.collectives, step = steps_.size()](const Stream& compute) {
+    collectives->start(step, compute);
+  };
+}
+
+BoundSteps::Launch BoundSteps::bind(const ir::WaitStep&, const std::string& name) {
+  const std::vector<int>& waits = program_.steps[steps_.size()].waits;
+  check(waits.size() == 1 && waits[0] < static_cast<int>(steps_.size()),
+        "'{}' waits for no step before it", name);
+  return [collectives = options_.collectives, step = waits[0]](const Stream& compute) {
+    collectives->wait(step, compute);
+  };
+}
+
 void BoundSteps::search(const Stream& stream, int num_candidates) {
   for (const auto& attention : attentions_) attention->search(stream);
   std::map<std::string, const CudaGemm*> found;

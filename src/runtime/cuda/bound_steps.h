@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/program/kernel_image.h"
+#include "runtime/cuda/collectives.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/sort_ids.h"
@@ -20,6 +21,7 @@ class BoundSteps {
   struct Options {
     bool allows_tf32 = false;
     int num_candidates = 1;
+    CudaCollectives* collectives = nullptr;  // of this program; outlives the steps
   };
   using Locate = std::function<CUdeviceptr(const ir::Address&)>;
   BoundSteps(const ir::Program& program, const std::vector<ir::KernelImage>& kernels,
@@ -46,6 +48,8 @@ class BoundSteps {
   Launch bind(const ir::GemmStep& step, const std::string& name);
   Launch bind(const ir::SortIdsStep& step, const std::string& name);
   Launch bind(const ir::AttentionStep& step, const std::string& name);
+  Launch bind(const ir::CollectiveStep& step, const std::string& name);
+  Launch bind(const ir::WaitStep& step, const std::string& name);
   // Of a kind that has no way on one GPU.
   template <typename Work>
   Launch bind(const Work&, const std::string& name) {

@@ -57,7 +57,7 @@ std::string out_of_memory_text(const ir::Program& program, int64_t wanted_bytes,
 
 CudaExecutor::CudaExecutor(const ir::Program& program, const std::vector<ir::KernelImage>& kernels,
                            device::cuda::ContextPtr context, const CudaExecutorOptions& options,
-                           const SegmentBases& segments)
+                           const SegmentBases& segments, GpuMesh* mesh)
     : program_(program),
       context_(std::move(context)),
       options_(options),
@@ -67,9 +67,10 @@ CudaExecutor::CudaExecutor(const ir::Program& program, const std::vector<ir::Ker
   allocate(program);
   const auto locate = [this](const ir::Address& at) { return address(at); };
   inputs_ = std::make_unique<InputRing>(context_, program.inputs, locate);
+  collectives_ = std::make_unique<CudaCollectives>(program, context_, locate, mesh);
   steps_ = std::make_unique<BoundSteps>(
       program, kernels, context_, locate,
-      BoundSteps::Options{options.allows_tf32, options.num_candidates});
+      BoundSteps::Options{options.allows_tf32, options.num_candidates, collectives_.get()});
   outputs_ = std::make_unique<OutputRing>(context_, program.outputs, locate, steps_->error_flags(),
                                           steps_->num_error_flags());
   if (options.num_candidates > 1) steps_->search(compute_, options.num_candidates);
@@ -112,17 +113,41 @@ CUdeviceptr CudaExecutor::address(const ir::Address& address) const {
   return reinterpret_cast<CUdeviceptr>(bases_[segment] + address.offset);
 }
 
+// Does what waits for the GPU, and tells a failed collective from what else may be.
+template <typename Work>
+auto CudaExecutor::wait_for_gpu(const Work& work) const {
+  const auto checked = [&] {
+    try {
+      return work();
+    } catch (const UserError&) {
+      collectives_->check_after_error();
+      throw;
+    }
+  };
+  auto result = checked();
+  collectives_->check();
+  return result;
+}
+
+void CudaExecutor::measure_steps(bool on) {
+  is_measuring_ = on;
+  collectives_->measure(on);
+}
+
 int64_t CudaExecutor::run() {
+  collectives_->check();
   inputs_->upload(compute_);
+  if (!is_measuring_ && graph_ == nullptr && options_.replays && num_runs_ > 0 &&
+      record_failure_.empty()) {
+    record();
+  }
+  collectives_->expect();
   if (is_measuring_) {
     run_measured();
+  } else if (graph_ != nullptr) {
+    graph_->launch(compute_);
   } else {
-    if (graph_ == nullptr && options_.replays && num_runs_ > 0 && record_failure_.empty()) record();
-    if (graph_ != nullptr) {
-      graph_->launch(compute_);
-    } else {
-      run_steps();
-    }
+    run_steps();
   }
   outputs_->download(compute_, num_runs_);
   return num_runs_++;
@@ -140,8 +165,10 @@ void CudaExecutor::run_measured() {
     compute_.record(marks_[s + 1]);
   }
   compute_.synchronize();
+  collectives_->check();
   for (size_t s = 0; s < steps_->size(); ++s) {
-    times_[s].total_ns += static_cast<int64_t>(marks_[s + 1].ms_since(marks_[s]) * 1e6);
+    const double ms = collectives_->ms(s).value_or(marks_[s + 1].ms_since(marks_[s]));
+    times_[s].total_ns += static_cast<int64_t>(ms * 1e6);
     ++times_[s].num_runs;
   }
 }
@@ -169,8 +196,11 @@ const std::vector<std::string>& CudaExecutor::remarks() const {
 }
 
 void CudaExecutor::synchronize() {
-  compute_.synchronize();
-  if (num_runs_ > 0) outputs_->check_errors(num_runs_ - 1, *steps_);
+  wait_for_gpu([&] {
+    compute_.synchronize();
+    if (num_runs_ > 0) outputs_->check_errors(num_runs_ - 1, *steps_);
+    return true;
+  });
 }
 
 void CudaExecutor::set_input(std::string_view name, const ir::Literal& value) {
@@ -188,16 +218,21 @@ ir::Literal CudaExecutor::output(std::string_view name, int64_t step) const {
   if (step < 0) return ir::Literal(tensor.type);  // as the memory is before the first step
   check(step < num_runs_ && step >= num_runs_ - OutputRing::kSlots,
         "the outputs of step {} are asked for after {} steps", step, num_runs_);
-  outputs_->check_errors(step, *steps_);
-  return outputs_->read(&tensor - program_.outputs.data(), step);
+  return wait_for_gpu([&] {
+    outputs_->check_errors(step, *steps_);
+    return outputs_->read(&tensor - program_.outputs.data(), step);
+  });
 }
 
 ir::Literal CudaExecutor::read_state(std::string_view name) const {
   const ir::ProgramTensor& tensor = find(program_.states, "state", name);
   ir::Literal value(tensor.type);
   if (tensor.type.num_bytes() > 0) {
-    compute_.copy_to_host(value.data(), address(tensor.address), tensor.type.num_bytes());
-    compute_.synchronize();
+    wait_for_gpu([&] {
+      compute_.copy_to_host(value.data(), address(tensor.address), tensor.type.num_bytes());
+      compute_.synchronize();
+      return true;
+    });
   }
   return value;
 }

@@ -12,6 +12,7 @@
 #include "ir/program/kernel_image.h"
 #include "ir/program/program.h"
 #include "runtime/cpu/executor.h"
+#include "runtime/cuda/collectives.h"
 #include "runtime/cuda/input_ring.h"
 #include "runtime/cuda/output_ring.h"
 
@@ -36,13 +37,17 @@ class CudaExecutor {
  public:
   // `kernels`: one for each of program.kernels. `segments`: addresses on the GPU, as for Executor.
   // What the executor makes itself lies in one allocation. UserError when the GPU's memory does not
-  // hold it: names the plan's peak, what is free, and what would fit.
+  // hold it: names the plan's peak, what is free, and what would fit; and when the program has
+  // collectives that the mesh (null: one rank) has no group for. All ranks must make their
+  // executors in the same order; the mesh must outlive it.
   CudaExecutor(const ir::Program& program, const std::vector<ir::KernelImage>& kernels,
                device::cuda::ContextPtr context, const CudaExecutorOptions& options = {},
-               const SegmentBases& segments = {});
+               const SegmentBases& segments = {}, GpuMesh* mesh = nullptr);
   ~CudaExecutor();
 
-  // Gives one step to the GPU, with the inputs set last. Returns its number, for output().
+  // Gives one step to the GPU, with the inputs set last. Returns its number, for output(). This
+  // and all that wait for the GPU throw CommError when a collective failed; the states are then of
+  // no use.
   int64_t run();
   // Waits for all steps given. UserError when an id of one was out of range.
   void synchronize();
@@ -58,7 +63,8 @@ class CudaExecutor {
   std::byte* segment(ir::Segment segment) const { return bases_[static_cast<size_t>(segment)]; }
 
   // From now on, run() adds up the time of each step on the GPU and waits for it. Not replayed.
-  void measure_steps(bool on) { is_measuring_ = on; }
+  // Of a collective: on its own stream; of a wait: how long the computation stood still.
+  void measure_steps(bool on);
   const std::vector<StepTime>& step_times() const { return times_; }
 
   bool is_replayed() const { return graph_ != nullptr; }
@@ -74,6 +80,8 @@ class CudaExecutor {
   void run_steps();
   void run_measured();
   void record();
+  template <typename Work>
+  auto wait_for_gpu(const Work& work) const;
 
   const ir::Program& program_;
   device::cuda::ContextPtr context_;
@@ -81,6 +89,7 @@ class CudaExecutor {
   SegmentBases bases_;
   device::cuda::DeviceMemory arena_;
   device::cuda::Stream compute_;
+  std::unique_ptr<CudaCollectives> collectives_;
   std::unique_ptr<BoundSteps> steps_;
   std::unique_ptr<InputRing> inputs_;
   std::unique_ptr<OutputRing> outputs_;

@@ -30,6 +30,8 @@ struct GpuSummary {
     double ms = 0;
   };
   std::vector<Row> rows;  // by name, the most time first
+  // By NCCL's kernels; exposed: while no other kernel ran. Over all streams, time counted once.
+  double communication_ms = 0, exposed_ms = 0;
   double busy_share() const { return window_ms > 0 ? busy_ms / window_ms : 0; }
 };
 GpuSummary summarize(std::vector<GpuActivity> activities);

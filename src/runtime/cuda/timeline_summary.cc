@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "runtime/cuda/timeline.h"
 
@@ -12,6 +13,50 @@ constexpr size_t kMaxGaps = 10;
 
 double ms(int64_t ns) {
   return static_cast<double>(ns) / 1e6;
+}
+
+// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)", mangled or not.
+bool is_collective(const GpuActivity& each) {
+  return each.name.find("ncclDevKernel") != std::string::npos;
+}
+
+// Neither: counts collectives on their stream (comm/nccl/gpu_progress.cc), which takes no time.
+bool is_counter(const GpuActivity& each) {
+  return each.name == "monograph_count";
+}
+
+using Interval = std::pair<int64_t, int64_t>;
+
+// Of activities in order of start, without overlaps.
+template <typename Predicate>
+std::vector<Interval> merged(const std::vector<GpuActivity>& activities, const Predicate& counts) {
+  std::vector<Interval> intervals;
+  for (const GpuActivity& each : activities) {
+    if (!counts(each)) continue;
+    if (!intervals.empty() && each.start_ns <= intervals.back().second) {
+      intervals.back().second = std::max(intervals.back().second, each.end_ns);
+    } else {
+      intervals.emplace_back(each.start_ns, each.end_ns);
+    }
+  }
+  return intervals;
+}
+
+int64_t total_ns(const std::vector<Interval>& intervals) {
+  int64_t sum = 0;
+  for (const auto& [start, end] : intervals) sum += end - start;
+  return sum;
+}
+
+int64_t shared_ns(const std::vector<Interval>& x, const std::vector<Interval>& y) {
+  int64_t sum = 0;
+  for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+    const int64_t start = std::max(x[i].first, y[j].first);
+    const int64_t end = std::min(x[i].second, y[j].second);
+    sum += std::max<int64_t>(0, end - start);
+    (x[i].second < y[j].second ? i : j) += 1;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -28,6 +73,12 @@ GpuSummary summarize(std::vector<GpuActivity> activities) {
   };
   const auto first = std::find_if(activities.begin(), activities.end(), is_kernel);
   if (first != activities.end()) activities.erase(activities.begin(), first);
+  const std::vector<Interval> collectives = merged(activities, is_collective);
+  const std::vector<Interval> computation = merged(activities, [&](const GpuActivity& each) {
+    return is_kernel(each) && !is_collective(each) && !is_counter(each);
+  });
+  summary.communication_ms = ms(total_ns(collectives));
+  summary.exposed_ms = ms(total_ns(collectives) - shared_ns(collectives, computation));
   std::map<std::string, GpuSummary::Row> rows;
   const GpuActivity* latest = &activities.front();  // the one that ends last so far
   int64_t busy_ns = 0;

@@ -28,6 +28,17 @@ TEST(GpuTimeline, SummaryCountsTimeOnceAndFindsGaps) {
   EXPECT_EQ(summarize({}).busy_share(), 0);
 }
 
+TEST(GpuTimeline, TellsExposedCommunicationFromHidden) {
+  GpuActivity copy = activity("copy", 50, 70);  // hides nothing
+  copy.category = "copy";
+  const GpuSummary summary = summarize(
+      {activity("gemm", 0, 10), activity("ncclDevKernel_AllReduce", 5, 20),
+       activity("_Z23ncclDevKernel_AllGather4Args", 15, 30), activity("adamw", 25, 28), copy,
+       activity("monograph_count", 50, 51), activity("ncclDevKernel_AllReduce", 50, 60)});
+  EXPECT_DOUBLE_EQ(summary.communication_ms, 35);
+  EXPECT_DOUBLE_EQ(summary.exposed_ms, 27);
+}
+
 TEST(GpuTimeline, TraceBeginsAtZero) {
   GpuActivity copy = activity("copy", 3, 4);
   copy.num_bytes = 5;

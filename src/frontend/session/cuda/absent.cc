@@ -4,11 +4,12 @@
 
 namespace monograph::session {
 
-std::unique_ptr<StateStorage> make_cuda_states() {
+std::unique_ptr<StateStorage> make_cuda_states(int) {
   throw_user_error("--device cuda: {}", device::cuda::why_no_gpu());
 }
 
-std::unique_ptr<Executable> make_cuda(const ir::Graph&, StateStorage&, const CompileOptions&) {
+std::unique_ptr<Executable> make_cuda(const ir::Graph&, StateStorage&, const CompileOptions&,
+                                      Mesh) {
   throw_user_error("--device cuda: {}", device::cuda::why_no_gpu());
 }
 

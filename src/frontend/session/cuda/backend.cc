@@ -1,5 +1,6 @@
 #include "frontend/session/cuda_backend.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -28,8 +29,8 @@ ir::DeviceSpec device_spec(const device::cuda::Properties& found) {
 
 class Cuda : public Executable {
  public:
-  Cuda(const ir::Graph& graph, CudaStates& states, const CompileOptions& options)
-      : states_(states), options_(options) {
+  Cuda(const ir::Graph& graph, CudaStates& states, const CompileOptions& options, Mesh mesh)
+      : states_(states), options_(options), mesh_(std::move(mesh)) {
     compiler::PassOptions passes = pass_options(options);
     passes.device = device_spec(states.context()->properties());
     build_.compilation = compiler::compile(graph, states.layout(), passes);
@@ -78,6 +79,13 @@ class Cuda : public Executable {
  private:
   const ir::Program& program() const { return build_.compilation.program; }
 
+  bool has_collectives() const {
+    const std::vector<ir::Step>& steps = program().steps;
+    return std::any_of(steps.begin(), steps.end(), [](const ir::Step& step) {
+      return std::holds_alternative<ir::CollectiveStep>(step.work);
+    });
+  }
+
   // Addresses are resolved once, and again only if the states have moved since.
   void bind() {
     if (executor_ && bound_to_ == states_.num_moves()) return;
@@ -87,7 +95,7 @@ class Cuda : public Executable {
         program(), build_.cuda_kernels.images, states_.context(),
         runtime::CudaExecutorOptions{.num_candidates =
                                          options_.mode == "max-autotune" ? kCandidates : 1},
-        states_.bases());
+        states_.bases(), has_collectives() ? states_.gpu_mesh(mesh_) : nullptr);
     executor_->measure_steps(is_measuring_);
   }
 
@@ -102,15 +110,27 @@ class Cuda : public Executable {
 
   CudaStates& states_;
   CompileOptions options_;
+  const Mesh mesh_;
   Build build_;
   std::shared_ptr<runtime::CudaExecutor> executor_;
   int64_t bound_to_ = -1, num_runs_ = 0;
   bool is_measuring_ = false, has_warned_ = false;
 };
 
-device::cuda::ContextPtr open_gpu() {
+// A process sees the GPUs of its host, or its own alone where the launcher hides the others.
+device::cuda::ContextPtr open_gpu(int local_rank) {
   try {
-    return device::cuda::Context::create();
+    int count = 0;
+    const device::cuda::Driver& api = device::cuda::driver();
+    device::cuda::check_call(api, api.cuDeviceGetCount(&count), "cuDeviceGetCount");
+    if (count > 1 && local_rank >= count) {
+      throw_user_error(
+          "rank {} of this host would take GPU {}, but there are {}, numbered from 0: start at "
+          "most "
+          "{} ranks a host",
+          local_rank, local_rank, count, count);
+    }
+    return device::cuda::Context::create(count > 1 ? local_rank : 0);
   } catch (const UserError& error) {
     throw_user_error("--device cuda: {}", error.what());
   }
@@ -118,13 +138,13 @@ device::cuda::ContextPtr open_gpu() {
 
 }  // namespace
 
-std::unique_ptr<StateStorage> make_cuda_states() {
-  return std::make_unique<CudaStates>(open_gpu());
+std::unique_ptr<StateStorage> make_cuda_states(int local_rank) {
+  return std::make_unique<CudaStates>(open_gpu(local_rank));
 }
 
 std::unique_ptr<Executable> make_cuda(const ir::Graph& graph, StateStorage& states,
-                                      const CompileOptions& options) {
-  return std::make_unique<Cuda>(graph, dynamic_cast<CudaStates&>(states), options);
+                                      const CompileOptions& options, Mesh mesh) {
+  return std::make_unique<Cuda>(graph, dynamic_cast<CudaStates&>(states), options, std::move(mesh));
 }
 
 }  // namespace monograph::session

@@ -22,6 +22,16 @@ void CudaStates::fit_layout() {
   }
 }
 
+runtime::GpuMesh* CudaStates::gpu_mesh(const Mesh& mesh) {
+  if (mesh == nullptr) return nullptr;
+  if (gpu_mesh_ == nullptr) {
+    mesh_ = mesh;
+    gpu_mesh_ = std::make_unique<runtime::GpuMesh>(*mesh, context_);
+  }
+  check(mesh_ == mesh, "a session has one mesh");
+  return gpu_mesh_.get();
+}
+
 CUdeviceptr CudaStates::address(const passes::StateLayout::Entry& entry) const {
   const auto segment = static_cast<size_t>(entry.address.segment);
   check(entry.address.offset + entry.type.num_bytes() <= memory_[segment].num_bytes(),

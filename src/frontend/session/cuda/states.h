@@ -1,7 +1,9 @@
 #pragma once
 
 #include "device/cuda/stream.h"
+#include "frontend/session/executable.h"
 #include "frontend/session/state_storage.h"
+#include "runtime/cuda/gpu_mesh.h"
 
 namespace monograph::session {
 
@@ -16,6 +18,8 @@ class CudaStates : public StateStorage {
   void fit_layout();
   const runtime::SegmentBases& bases() const { return bases_; }
   int64_t num_moves() const { return num_moves_; }
+  // What collectives run on; made when first asked for. Null for one rank.
+  runtime::GpuMesh* gpu_mesh(const Mesh& mesh);
 
   void write(const std::string& name, const ir::Literal& value) override;
   bool write_zeros(const std::string& name, const ir::TensorType& type) override;
@@ -30,6 +34,8 @@ class CudaStates : public StateStorage {
   std::array<device::cuda::DeviceMemory, ir::kNumSegments> memory_;
   runtime::SegmentBases bases_ = {};
   int64_t num_moves_ = 0;
+  Mesh mesh_;  // of the next
+  std::unique_ptr<runtime::GpuMesh> gpu_mesh_;
 };
 
 }  // namespace monograph::session

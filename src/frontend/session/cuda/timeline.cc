@@ -12,6 +12,10 @@ std::string text(const runtime::GpuSummary& summary) {
   std::string result =
       fmt::format("GPU busy {:.2f} % of {:.3f} ms, {} kernels, copies and fills\n",
                   100 * summary.busy_share(), summary.window_ms, summary.num_activities);
+  if (summary.communication_ms > 0) {
+    result += fmt::format("communication {:.3f} ms, {:.3f} ms of it exposed\n",
+                          summary.communication_ms, summary.exposed_ms);
+  }
   for (size_t i = 0; i < summary.rows.size() && i < kMaxRows; ++i) {
     const auto& row = summary.rows[i];
     result += fmt::format("{:>9.3f} ms {:>6} times  {:.90}\n", row.ms, row.num_calls, row.name);
