@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "device/cuda/availability.h"
 #include "frontend/session/golden_numbers.h"
 #include "frontend/session/monograph.h"
 
@@ -138,6 +139,13 @@ TEST_P(GoldenResNet, FirstGradients) {
 
 TEST_P(GoldenResNet, TrainsCompiled) {
   train(50, 1e-3, "cpu");
+}
+
+TEST_P(GoldenResNet, TrainsOnGpu) {
+  if (const std::string why = device::cuda::why_no_gpu(); !why.empty()) {
+    GTEST_SKIP() << "needs a GPU: " << why;
+  }
+  train(50, 1e-3, "cuda");
 }
 
 TEST_P(GoldenResNet, TrainsInterpreted) {

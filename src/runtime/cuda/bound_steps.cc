@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "runtime/cuda/cudnn_attention.h"
 
 namespace monograph::runtime {
 
@@ -19,10 +20,17 @@ BoundSteps::BoundSteps(const ir::Program& program, const std::vector<ir::KernelI
     steps_.push_back(
         std::visit([&](const auto& work) { return bind(work, step.name); }, step.work));
   }
+  share_workspace();
+}
+
+// Steps of one stream follow each other, so the largest serves all.
+void BoundSteps::share_workspace() {
   int64_t num_bytes = 0;
   for (const auto& each : attentions_) num_bytes = std::max(num_bytes, each->workspace_bytes());
-  attention_workspace_ = {context_, num_bytes};
-  for (const auto& each : attentions_) each->set_workspace(attention_workspace_.address());
+  for (const auto& each : convs_) num_bytes = std::max(num_bytes, each->workspace_bytes());
+  workspace_ = {context_, num_bytes};
+  for (const auto& each : attentions_) each->set_workspace(workspace_.address());
+  for (const auto& each : convs_) each->set_workspace(workspace_.address());
 }
 
 BoundSteps::~BoundSteps() = default;
@@ -94,21 +102,39 @@ BoundSteps::Launch BoundSteps::bind(const ir::SortIdsStep& step, const std::stri
 }
 
 BoundSteps::Launch BoundSteps::bind(const ir::AttentionStep& step, const std::string& name) {
-  std::string refusal;
   if (step.dtype == ir::DType::kBF16) {
-    if (!cudnn_) cudnn_ = std::make_unique<Cudnn>(context_, options_.num_candidates > 1);
-    std::shared_ptr<CudnnAttention> attention =
-        CudnnAttention::create(step, locate_, *cudnn_, &refusal);
-    if (attention != nullptr) {
+    const std::shared_ptr<CudnnStep> attention = make_cudnn_attention(step, locate_, cudnn());
+    if (attention->refusal().empty()) {
       attentions_.push_back(attention);
       return [attention](const Stream& stream) { attention->run(stream); };
     }
     remarks_.push_back(fmt::format("{}: our own kernels, since cuDNN {} has no plan for it: {}",
-                                   name, cudnn_->version(), refusal));
+                                   name, cudnn().version(), attention->refusal()));
   }
   return [attention = CudaAttention(step, locate_, builtin_)](const Stream& stream) {
     attention.run(stream);
   };
+}
+
+const Cudnn& BoundSteps::cudnn() {
+  if (!cudnn_) cudnn_ = std::make_unique<Cudnn>(context_, options_.num_candidates > 1);
+  return *cudnn_;
+}
+
+BoundSteps::Launch BoundSteps::bind(const ir::ConvStep& step, const std::string& name) {
+  if (is_product(step)) return bind(product_of(step), name);
+  const auto conv =
+      std::make_shared<CudaConv>(step, locate_, builtin_, cudnn(), options_.allows_tf32);
+  if (!conv->refusal().empty()) {
+    remarks_.push_back(fmt::format("{}: our own kernels, since cuDNN {} has no plan for it: {}",
+                                   name, cudnn().version(), conv->refusal()));
+  }
+  convs_.push_back(conv);
+  return [conv](const Stream& stream) { conv->run(stream); };
+}
+
+BoundSteps::Launch BoundSteps::bind(const ir::MaxPoolStep& step, const std::string&) {
+  return [pool = CudaMaxPool(step, locate_, builtin_)](const Stream& stream) { pool.run(stream); };
 }
 
 BoundSteps::Launch BoundSteps::bind(const ir::CollectiveStep&, const std::string&) {
@@ -128,6 +154,7 @@ BoundSteps::Launch BoundSteps::bind(const ir::WaitStep&, const std::string& name
 
 void BoundSteps::search(const Stream& stream, int num_candidates) {
   for (const auto& attention : attentions_) attention->search(stream);
+  for (const auto& conv : convs_) conv->search(stream);
   std::map<std::string, const CudaGemm*> found;
   for (const auto& gemm : gemms_) {
     const CudaGemm*& best = found[gemm->signature()];

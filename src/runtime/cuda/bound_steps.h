@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "ir/program/kernel_image.h"
 #include "runtime/cuda/collectives.h"
-#include "runtime/cuda/cudnn_attention.h"
+#include "runtime/cuda/conv.h"
+#include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/sort_ids.h"
 
@@ -48,13 +49,12 @@ class BoundSteps {
   Launch bind(const ir::GemmStep& step, const std::string& name);
   Launch bind(const ir::SortIdsStep& step, const std::string& name);
   Launch bind(const ir::AttentionStep& step, const std::string& name);
+  Launch bind(const ir::ConvStep& step, const std::string& name);
+  Launch bind(const ir::MaxPoolStep& step, const std::string& name);
   Launch bind(const ir::CollectiveStep& step, const std::string& name);
   Launch bind(const ir::WaitStep& step, const std::string& name);
-  // Of a kind that has no way on one GPU.
-  template <typename Work>
-  Launch bind(const Work&, const std::string& name) {
-    throw_user_error("step '{}' cannot run on a GPU: use --device cpu", name);
-  }
+  const Cudnn& cudnn();
+  void share_workspace();
   void load(const ir::Program& program, const std::vector<ir::KernelImage>& kernels);
   void allocate_flags(const ir::Program& program);
 
@@ -72,8 +72,9 @@ class BoundSteps {
   std::unique_ptr<CudaGemmShared> gemm_shared_;
   std::vector<std::shared_ptr<CudaGemm>> gemms_;
   std::unique_ptr<Cudnn> cudnn_;
-  std::vector<std::shared_ptr<CudnnAttention>> attentions_;
-  device::cuda::DeviceMemory attention_workspace_, flags_;
+  std::vector<std::shared_ptr<CudnnStep>> attentions_;
+  std::vector<std::shared_ptr<CudaConv>> convs_;
+  device::cuda::DeviceMemory workspace_, flags_;
   std::vector<ir::SortIdsStep> sorts_;
   std::vector<Launch> steps_;
   std::vector<std::string> remarks_;

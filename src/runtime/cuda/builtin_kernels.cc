@@ -41,6 +41,23 @@ const BuiltinKernels::Attention& BuiltinKernels::attention(ir::DType dtype, int6
   return found->second;
 }
 
+const BuiltinKernels::Images& BuiltinKernels::images(ir::DType dtype) const {
+  const auto [found, is_new] = images_.try_emplace(dtype);
+  if (is_new) {
+    const device::cuda::Module& module = load(image_kernels_source(dtype));
+    const auto get = [&](const char* name) { return module.function(name); };
+    found->second = {.turn = get("turn"),
+                     .conv = get("conv"),
+                     .conv_backward_data = get("conv_backward_data"),
+                     .conv_backward_weight = get("conv_backward_weight"),
+                     .max_pool = get("max_pool_1"),
+                     .max_pool_backward = get("max_pool_backward_1"),
+                     .max_pool_wide = get("max_pool_wide"),
+                     .max_pool_backward_wide = get("max_pool_backward_wide")};
+  }
+  return found->second;
+}
+
 void BuiltinKernels::fill_bias(const device::cuda::Stream& stream, const ir::GemmStep& step,
                                CUdeviceptr bias, CUdeviceptr c) const {
   const ir::DType from = step.bias_dtype, to = step.result_dtype;

@@ -31,6 +31,14 @@ class BuiltinKernels {
   };
   const Attention& attention(ir::DType dtype, int64_t width) const;
 
+  // Convolutions that cuDNN has no plan for, weights turned for those that it has, max pools.
+  struct Images {
+    CUfunction turn, conv, conv_backward_data, conv_backward_weight;
+    CUfunction max_pool, max_pool_backward;            // a channel a thread
+    CUfunction max_pool_wide, max_pool_backward_wide;  // channels of 16 bytes
+  };
+  const Images& images(ir::DType dtype) const;
+
   // c[batch, i, j] = bias[j], or bias[i] with bias_along_rows.
   void fill_bias(const device::cuda::Stream& stream, const ir::GemmStep& step, CUdeviceptr bias,
                  CUdeviceptr c) const;
@@ -42,11 +50,13 @@ class BuiltinKernels {
   mutable std::vector<std::unique_ptr<device::cuda::Module>> modules_;
   mutable std::optional<Steps> steps_;
   mutable std::map<std::pair<ir::DType, int64_t>, Attention> attention_;
+  mutable std::map<ir::DType, Images> images_;
 };
 
 // Their CUDA C++.
 std::string kernel_types_source();
 std::string step_kernels_source();
 std::string attention_kernels_source(ir::DType dtype, int64_t width);
+std::string image_kernels_source(ir::DType dtype);
 
 }  // namespace monograph::runtime

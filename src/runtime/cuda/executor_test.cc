@@ -2,13 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
-#include <random>
-
 #include "base/error.h"
 #include "device/cuda/availability.h"
 #include "device/cuda/fake_driver.h"
 #include "device/cuda/nvrtc.h"
+#include "runtime/cuda/program_testing.h"
 
 // Programs on the GPU beside the same Programs on the CPU's executor.
 namespace monograph::runtime {
@@ -18,87 +16,6 @@ using ir::Address;
 using ir::DType;
 using ir::Literal;
 using ir::Segment;
-
-#define NEEDS_GPU()                                                     \
-  if (const std::string why = device::cuda::why_no_gpu(); !why.empty()) \
-  GTEST_SKIP() << "needs a GPU: " << why
-
-// A Program of a few steps over states (read) and outputs (written).
-class Problem {
- public:
-  Address state(const std::string& name, DType dtype, ir::Shape shape) {
-    return add(&program.states, Segment::kWeights, name, {dtype, std::move(shape)});
-  }
-  Address output(const std::string& name, DType dtype, ir::Shape shape) {
-    return add(&program.outputs, Segment::kOutput, name, {dtype, std::move(shape)});
-  }
-  Address scratch(int64_t num_bytes) { return place(Segment::kScratch, num_bytes); }
-  template <typename Work>
-  void step(Work work) {
-    program.steps.emplace_back();
-    program.steps.back().work = std::move(work);
-    program.steps.back().name = fmt::format("step {}", program.steps.size());
-  }
-  // Random values in the states of both executors.
-  template <typename Target>
-  void fill(Target& target) const {
-    std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    for (const ir::ProgramTensor& state : program.states) {
-      target.write_state(state.name, Literal::from(state.type, [&](int64_t) {
-                           return static_cast<double>(normal(random));
-                         }));
-    }
-  }
-
-  ir::Program program;
-
- private:
-  Address place(Segment segment, int64_t num_bytes) {
-    int64_t& size = program.segment_bytes[static_cast<int>(segment)];
-    const Address address{segment, size};
-    size += (num_bytes + 255) / 256 * 256;
-    return address;
-  }
-  Address add(std::vector<ir::ProgramTensor>* tensors, Segment segment, const std::string& name,
-              ir::TensorType type) {
-    const Address address = place(segment, type.num_bytes());
-    tensors->push_back({name, std::move(type), address});
-    return address;
-  }
-};
-
-// |x - y| / |y|
-double distance(const Literal& x, const Literal& y) {
-  double difference = 0, norm = 0;
-  for (int64_t i = 0; i < x.num_elements(); ++i) {
-    difference += (x.get(i) - y.get(i)) * (x.get(i) - y.get(i));
-    norm += y.get(i) * y.get(i);
-  }
-  return std::sqrt(difference / norm);
-}
-
-// Runs both; twice on the GPU, the second time replayed, which must give the same bits.
-void compare(const Problem& problem, double tolerance, const CudaExecutorOptions& options = {}) {
-  Executor cpu(problem.program, {});
-  problem.fill(cpu);
-  cpu.run();
-  NEEDS_GPU();
-  CudaExecutor gpu(problem.program, {}, device::cuda::Context::create(), options);
-  problem.fill(gpu);
-  gpu.run();
-  std::vector<Literal> first;
-  for (const ir::ProgramTensor& output : problem.program.outputs) {
-    first.push_back(gpu.output(output.name));
-    const double error = distance(first.back(), cpu.output(output.name));
-    EXPECT_LE(error, tolerance) << output.name;  // NaN fails too
-  }
-  gpu.run();
-  EXPECT_EQ(gpu.why_not_replayed(), "");
-  for (size_t i = 0; i < first.size(); ++i) {
-    EXPECT_EQ(gpu.output(problem.program.outputs[i].name), first[i]);
-  }
-}
 
 ir::GemmStep gemm_step(Problem& problem, const std::string& name, DType dtype, DType result,
                        int64_t m, int64_t n, int64_t k, bool ta, bool tb,
