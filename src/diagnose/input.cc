@@ -23,13 +23,13 @@ std::string cannot_read(std::string_view path, std::string_view reason) {
   return fmt::format("cannot read '{}': {}", path, reason);
 }
 
-// Where the last line of `lines` begins that does not begin with `continuation` and of which at
-// least one byte is there; 0 if only the first does.
-std::size_t last_boundary(std::string_view lines, char continuation) {
+// Where the last line of `lines` begins that may be a piece's first and of which at least one byte
+// is there; 0 if only the first may.
+std::size_t last_boundary(std::string_view lines, Input::MayBegin may_begin) {
   for (std::size_t end = lines.size() - 1; end > 0;) {
     end = lines.rfind('\n', end - 1);
     if (end == std::string_view::npos) return 0;
-    if (lines[end + 1] != continuation) return end + 1;
+    if (may_begin == nullptr || may_begin(lines.substr(end + 1))) return end + 1;
   }
   return 0;
 }
@@ -99,7 +99,7 @@ std::string Input::read_all(std::size_t limit) {
   }
 }
 
-bool Input::next_lines(std::string& lines, char continuation) {
+bool Input::next_lines(std::string& lines, MayBegin may_begin) {
   lines.swap(rest_);
   rest_.clear();
   for (std::size_t wanted = options_.piece_bytes;; wanted = lines.size() * 2) {
@@ -110,9 +110,9 @@ bool Input::next_lines(std::string& lines, char continuation) {
       lines.resize(old_size + got);
       if (got == 0) return !lines.empty();
     }
-    std::size_t cut = last_boundary(lines, continuation);
+    std::size_t cut = last_boundary(lines, may_begin);
     if (cut == 0 && lines.size() < kMaxLineBytes) continue;
-    if (cut == 0) cut = last_boundary(lines, '\n');
+    if (cut == 0) cut = last_boundary(lines, nullptr);
     if (cut == 0) cut = lines.size();
     rest_.assign(lines, cut);
     lines.resize(cut);

@@ -38,10 +38,14 @@ class Input {
   // Everything that is left; throws UserError when it is more than `limit` bytes.
   std::string read_all(std::size_t limit);
 
-  // The next lines, whole and with their ends, of about piece_bytes; false at the end. None begins
-  // with a line that starts with `continuation`: such a line belongs to the one before it. Lines
-  // and what belongs together are cut only beyond 64 MiB.
-  bool next_lines(std::string& lines, char continuation = '\0');
+  // Whether a piece may begin with the line at the front of `rest`. Another line belongs to those
+  // before it.
+  using MayBegin = bool (*)(std::string_view rest);
+
+  // The next lines, whole and with their ends, of about piece_bytes; false at the end. Without
+  // `may_begin` any line may begin a piece. Lines and what belongs together are cut only beyond
+  // 64 MiB.
+  bool next_lines(std::string& lines, MayBegin may_begin = nullptr);
 
   bool is_truncated() const { return truncated_; }
   std::int64_t bytes_read() const { return bytes_read_; }

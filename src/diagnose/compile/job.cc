@@ -32,12 +32,22 @@ bool are_disjoint(const std::set<int>& a, const std::set<int>& b) {
   return std::none_of(a.begin(), a.end(), [&](int rank) { return b.contains(rank); });
 }
 
-// Folders beside each other with ranks that complete one another hold one job: a folder a host.
+// "/logs/node0/trace" and "/logs/node1/trace": folders of two hosts differ in one part.
+bool differ_in_one_part(std::string_view a, std::string_view b) {
+  const auto begin = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto end = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend());
+  const auto has_slash = [](const auto& from, const auto& to) {
+    return from < to && std::find(from, to, '/') != to;
+  };
+  return !has_slash(begin.first, end.first.base()) && !has_slash(begin.second, end.second.base());
+}
+
+// Such folders with ranks that complete one another hold one job: a folder a host.
 void join_hosts(std::vector<CompileJob>& jobs) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     for (std::size_t j = i + 1; j < jobs.size();) {
       CompileJob &a = jobs[i], &b = jobs[j];
-      const bool host = job_folder(a.folder) == job_folder(b.folder) && !a.ranks.empty() &&
+      const bool host = differ_in_one_part(a.folder, b.folder) && !a.ranks.empty() &&
                         !b.ranks.empty() && are_disjoint(a.ranks, b.ranks) &&
                         a.logs.front()->is_structured == b.logs.front()->is_structured;
       if (!host) {

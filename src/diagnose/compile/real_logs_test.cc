@@ -148,5 +148,24 @@ TEST_F(RealLogs, AllArtifactsOfOneProcess) {
   }
 }
 
+TEST_F(RealLogs, FoldersOfTwoHostsAreOneJob) {
+  const fs::path data = fs::path(MONOGRAPH_SOURCE_DIR) / "../shared/data/torch_trace/four_ranks";
+  const fs::path logs = fs::path(testing::TempDir()) / "two_hosts";
+  for (const auto& file : fs::directory_iterator(data)) {
+    if (!file.path().string().ends_with(".log")) continue;
+    const std::string name = file.path().filename().string();
+    const bool is_low = name.find("rank_0") != name.npos || name.find("rank_1") != name.npos;
+    const fs::path folder = logs / (is_low ? "nodeA" : "nodeB") / "trace";
+    fs::create_directories(folder);
+    fs::copy_file(file.path(), folder / name, fs::copy_options::overwrite_existing);
+  }
+  const Report report = diagnose_paths({logs.string()}, "test");
+  fs::remove_all(logs);
+  EXPECT_EQ(num_faults(report), 2);
+  const auto graphs = with_code(report, "graph_mismatch");
+  ASSERT_EQ(graphs.size(), 1u);
+  EXPECT_THAT(graphs[0]->where.ranks, ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace monograph::diagnose

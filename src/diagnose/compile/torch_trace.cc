@@ -342,7 +342,9 @@ std::unique_ptr<Facts> read_torch_trace(Input& input) {
   TraceReader reader;
   std::int64_t num_lines = 0;
   PieceWork work;
-  work.take = [&](unsigned slot) { return input.next_lines(pieces[slot].lines, '\t'); };
+  work.take = [&](unsigned slot) {
+    return input.next_lines(pieces[slot].lines, begins_like_record);
+  };
   work.work = [&](unsigned slot) { pieces[slot].records.parse(pieces[slot].lines); };
   work.stages = {[&](unsigned slot) {
     for (TraceRecord& record : pieces[slot].records.records()) {

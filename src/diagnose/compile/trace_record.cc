@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "diagnose/compile/generated_code.h"
@@ -72,21 +73,51 @@ bool is_text_artifact(const TraceRecord& record) {
 
 }  // namespace
 
+bool begins_like_record(std::string_view line) {
+  if (line.size() < 5 || std::string_view("VIWECF").find(line[0]) == std::string_view::npos) {
+    return false;
+  }
+  return std::all_of(line.begin() + 1, line.begin() + 5, is_digit);
+}
+
 void TraceRecords::parse(std::string_view lines) {
   records_.clear();
   fields_used_ = 0;
   num_lines_ = 0;
   wants_payload_ = false;
+  open_ = kNone;
   for_each_line(lines, [&](std::string_view line) {
     ++num_lines_;
     if (line.starts_with('\t')) {
-      if (!records_.empty()) take_payload(records_.back(), line.substr(1));
+      if (open_ != kNone) take_payload(records_[open_], line.substr(1));
       return;
     }
-    if (!records_.empty()) close(records_.back());
-    if (!line.empty()) open(line);
+    if (line.empty()) return;
+    const std::optional<TorchPrefix> prefix = parse_torch_prefix(line);
+    const bool is_whole =
+        prefix && prefix->message.starts_with('{') && prefix->message.ends_with('}');
+    if (is_whole || begins_like_record(line)) {
+      close();
+      // Behind a torn head nobody knows whose the payload is, before it whether it was all.
+      if (!is_whole && open_ != kNone) spoil(records_[open_]);
+      open_ = is_whole ? records_.size() : kNone;
+    }
+    TraceRecord& record = records_.emplace_back();
+    record.text = line;
+    record.line = num_lines_;
+    if (is_whole) {
+      open(record, *prefix);
+    } else {
+      record.kind = TraceKind::kTorn;  // a line of another writer may stand inside a payload
+    }
   });
-  if (!records_.empty()) close(records_.back());
+  close();
+}
+
+void TraceRecords::spoil(TraceRecord& record) {
+  if (record.kind != TraceKind::kGraph || !record.has_payload) return;
+  record.kind = TraceKind::kOther;
+  record.is_damaged = true;
 }
 
 void TraceRecords::take_payload(TraceRecord& record, std::string_view line) {
@@ -97,29 +128,21 @@ void TraceRecords::take_payload(TraceRecord& record, std::string_view line) {
   record.payload += line;
 }
 
-void TraceRecords::open(std::string_view line) {
-  TraceRecord& record = records_.emplace_back();
+void TraceRecords::open(TraceRecord& record, const TorchPrefix& prefix) {
   wants_payload_ = false;
-  record.text = line;
-  record.line = num_lines_;
-  const std::optional<TorchPrefix> prefix = parse_torch_prefix(line);
-  if (!prefix || !prefix->message.starts_with('{') || !prefix->message.ends_with('}')) {
-    record.kind = TraceKind::kTorn;
-    return;
-  }
   record.is_record = true;
-  const KeyKind* known = kind_of(prefix->message);
+  const KeyKind* known = kind_of(prefix.message);
   if (known == nullptr) return;
   record.kind = known->kind;
   record.key = known->key;
   record.stage = known->stage;
-  record.stamp = seconds_of_stamp(prefix->stamp);
+  record.stamp = seconds_of_stamp(prefix.stamp);
   if (record.kind == TraceKind::kJson) {
     wants_payload_ = true;
     return;
   }
   record.envelope = next_fields();
-  if (!record.envelope->parse(prefix->message)) {
+  if (!record.envelope->parse(prefix.message)) {
     record.is_damaged = true;
     record.kind = TraceKind::kOther;
     return;
@@ -151,8 +174,9 @@ void TraceRecords::read_envelope(TraceRecord& record) {
   wants_payload_ = wants_artifact(record.name) || record.is_json;
 }
 
-void TraceRecords::close(TraceRecord& record) {
-  if (!wants_payload_ || !record.has_payload) return;
+void TraceRecords::close() {
+  if (open_ == kNone || !wants_payload_ || !records_[open_].has_payload) return;
+  TraceRecord& record = records_[open_];
   wants_payload_ = false;
   switch (record.kind) {
     case TraceKind::kJson: {

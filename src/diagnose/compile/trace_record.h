@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "diagnose/compile/json_fields.h"
+#include "diagnose/torch_prefix.h"
 
 // The records of a TORCH_TRACE log, each for itself: all that can be done without the records
 // before, so that several threads can do it.
@@ -48,6 +49,10 @@ struct TraceRecord {
   bool is_damaged = false;  // its envelope or its payload is no JSON
 };
 
+// "V0804 ...": a record's own line, though perhaps a torn one. Others are payload, or another
+// writer's.
+bool begins_like_record(std::string_view line);
+
 // Parses pieces of a log, keeping its buffers from piece to piece.
 class TraceRecords {
  public:
@@ -59,13 +64,17 @@ class TraceRecords {
   std::int64_t num_lines() const { return num_lines_; }
 
  private:
-  void open(std::string_view line);
+  static constexpr std::size_t kNone = SIZE_MAX;
+
+  void open(TraceRecord& record, const TorchPrefix& prefix);
+  static void spoil(TraceRecord& record);
   void read_envelope(TraceRecord& record);
   void take_payload(TraceRecord& record, std::string_view line);
-  void close(TraceRecord& record);
+  void close();
   JsonFields* next_fields();
 
   std::vector<TraceRecord> records_;
+  std::size_t open_ = kNone;  // the record whose payload is being read
   std::deque<JsonFields> fields_;
   std::size_t fields_used_ = 0;
   std::int64_t num_lines_ = 0;
