@@ -69,8 +69,9 @@ const std::pair<const std::string, NcclChecker::Members>& NcclChecker::smallest(
 }
 
 std::string NcclChecker::largest_name(const Groups& groups) {
+  // The last of equal ones: smallest() gives the first.
   return std::max_element(
-             groups.begin(), groups.end(),
+             groups.rbegin(), groups.rend(),
              [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); })
       ->first;
 }

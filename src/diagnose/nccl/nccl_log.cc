@@ -176,6 +176,8 @@ class NcclLogReader::Impl {
       process.network = word(message.substr(20));
     } else if (auto bootstrap = after(message, "Bootstrap : Using ")) {
       on_bootstrap(process, *bootstrap);
+    } else if (auto since_2_24 = after(message, "Bootstrap: Using ")) {
+      on_bootstrap(process, *since_2_24);
     } else if (message.starts_with("NET/IB")) {
       on_ib(process, message);
     } else if (message.starts_with("Channel ")) {

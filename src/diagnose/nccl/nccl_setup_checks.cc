@@ -62,7 +62,7 @@ class SetupChecks : NcclChecker {
           "nccl_environment_differs", Severity::kWarning,
           fmt::format("{} differs between ranks: {} on {}", name, odd, who(members)),
           "the launcher or a shell profile gives hosts different environments",
-          fmt::format("export {} to all ranks alike ({} elsewhere)", name, largest_name(groups)));
+          fmt::format("export {} to all ranks alike (elsewhere: {})", name, largest_name(groups)));
       finding.where.ranks = ranks_of(members);
       finding.evidence = sides(groups);
     }
@@ -107,35 +107,55 @@ class SetupChecks : NcclChecker {
     }
   }
 
+  static std::string value_of(const NcclProcess& process, const std::string& name) {
+    const auto found = process.environment.find(name);
+    return found == process.environment.end() ? std::string() : found->second;
+  }
+
   static std::string refusal_of(const NcclProcess& process) {
-    auto value = [&](std::string_view name) {
-      auto found = process.environment.find(std::string(name));
-      return found == process.environment.end() ? std::string() : found->second;
-    };
-    std::string net = value("NCCL_NET");
+    std::string net = value_of(process, "NCCL_NET");
     if (!net.empty() && !process.network.empty() && net != process.network) {
       return fmt::format("NCCL_NET asks for {}, NCCL uses {}", net, process.network);
     }
-    std::string hca = value("NCCL_IB_HCA");
+    std::string hca = value_of(process, "NCCL_IB_HCA");
     if (!hca.empty() && process.network == "Socket") {
       return fmt::format("NCCL_IB_HCA={} asks for InfiniBand or RoCE, NCCL uses sockets", hca);
     }
-    std::string interface = value("NCCL_SOCKET_IFNAME");
-    if (!interface.empty() && interface[0] != '^' && !process.bootstrap.empty()) {
-      bool exact = interface[0] == '=';
-      bool met = false;
-      for (std::string_view rest = std::string_view(interface).substr(exact ? 1 : 0);
-           !rest.empty();) {
-        std::string_view one = before(rest, ",");
-        met = met || (exact ? process.bootstrap == one : process.bootstrap.starts_with(one));
-        rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-      }
-      if (!met) {
-        return fmt::format("NCCL_SOCKET_IFNAME asks for {}, NCCL uses {}", interface,
-                           process.bootstrap);
+    if (!process.nics.empty()) {
+      const std::vector<std::string> missing = unmet(hca, process.nics);
+      if (!missing.empty()) {
+        return fmt::format("NCCL_IB_HCA asks for {}, which NCCL does not list",
+                           fmt::join(missing, ", "));
       }
     }
-    return {};
+    std::string interface = value_of(process, "NCCL_SOCKET_IFNAME");
+    if (process.bootstrap.empty()) return {};
+    const std::vector<std::string> missing = unmet(interface, {process.bootstrap});
+    const auto num_asked = std::count(interface.begin(), interface.end(), ',') + 1;
+    // One of those asked for is enough.
+    if (static_cast<int64_t>(missing.size()) < num_asked) return {};
+    return fmt::format("NCCL_SOCKET_IFNAME asks for {}, NCCL uses {}", interface,
+                       process.bootstrap);
+  }
+
+  // Of a list of names as NCCL takes it ("mlx5", "=mlx5_0:1,mlx5_1:1"; a list of exclusions asks
+  // for nothing) those that none of `names` ("mlx5_0:1/IB", "eth0") is.
+  static std::vector<std::string> unmet(std::string_view asked,
+                                        const std::vector<std::string>& names) {
+    std::vector<std::string> missing;
+    if (asked.starts_with('^')) return missing;
+    const bool exact = asked.starts_with('=');
+    if (exact) asked.remove_prefix(1);
+    while (!asked.empty()) {
+      const std::string_view one = before(asked, ",");
+      asked.remove_prefix(std::min(asked.size(), one.size() + 1));
+      const bool met = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+        const bool whole = exact && name.size() > one.size() && is_word(name[one.size()]);
+        return name.starts_with(before(one, ":")) && !whole;
+      });
+      if (!met) missing.emplace_back(one);
+    }
+    return missing;
   }
 
   // Ranks that began to initialise a communicator and did not finish, where others wait or

@@ -35,6 +35,7 @@ struct Job {
   std::string network[4] = {"IB", "IB", "IB", "IB"};
   std::string version[4] = {"2.27.3+cuda12.9", "2.27.3+cuda12.9", "2.27.3+cuda12.9",
                             "2.27.3+cuda12.9"};
+  std::string nics[4] = {"[0]mlx5_0:1/IB", "[0]mlx5_0:1/IB", "[0]mlx5_0:1/IB", "[0]mlx5_0:1/IB"};
   std::string extra[4];  // messages, one a line
   std::string local[4] = {"P2P/CUMEM", "P2P/CUMEM", "P2P/CUMEM", "P2P/CUMEM"};
   std::string route = "NET/IB/0/GDRDMA";
@@ -53,7 +54,8 @@ std::string log_of(const Job& job) {
     std::string r = std::to_string(rank);
     say("NCCL version " + job.version[rank]);
     say("Bootstrap : Using eth0:10.0.0." + r + "<0>");
-    if (job.network[rank] == "IB") say("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>");
+    if (job.network[rank] == "IB")
+      say("NET/IB : Using " + job.nics[rank] + " [RO]; OOB eth0:10.0.0.1<0>");
     if (job.network[rank] == "Socket") say("NET/IB : No device found.");
     say("Using network " + job.network[rank]);
     std::istringstream extra(job.extra[rank]);
@@ -174,6 +176,22 @@ TEST(Nccl, WhatWasAskedIsComparedWithWhatIsUsed) {
                                 Field("what", &Finding::what, HasSubstr("asks for ib")))));
   for (auto& extra : job.extra) extra = "NCCL_SOCKET_IFNAME set by environment to ib,eth";
   EXPECT_THAT(check_nccl(read(log_of(job))), IsEmpty());
+}
+
+TEST(Nccl, NicsThatWereAskedForAreListed) {
+  Job job;
+  for (auto& extra : job.extra) extra = "NCCL_IB_HCA set by environment to =mlx5_0:1,mlx5_4";
+  EXPECT_THAT(check_nccl(read(log_of(job))),
+              ElementsAre(AllOf(finding("nccl_not_as_asked"),
+                                Field("what", &Finding::what, HasSubstr("asks for mlx5_4,")))));
+  for (auto& extra : job.extra) extra = "NCCL_IB_HCA set by environment to mlx5";
+  EXPECT_THAT(check_nccl(read(log_of(job))), IsEmpty());
+}
+
+TEST(Nccl, HostWithFewerNicsIsNamed) {
+  Job job;
+  job.nics[0] = job.nics[1] = "[0]mlx5_0:1/IB [1]mlx5_1:1/IB";
+  EXPECT_THAT(check_nccl(read(log_of(job))), Contains(finding("nccl_nics_differ", {2, 3})));
 }
 
 TEST(Nccl, SharedMemoryWhereOthersGoDirect) {

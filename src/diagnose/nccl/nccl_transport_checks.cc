@@ -19,6 +19,7 @@ class TransportChecks : NcclChecker {
 
   void run() {
     check_network();
+    check_nics_listed();
     check_gdr();
     check_nic_use();
     check_rails();
@@ -68,6 +69,30 @@ class TransportChecks : NcclChecker {
         return "NCCL found no InfiniBand or RoCE device there (NET/IB : No device found)";
     }
     return "NCCL fell back to sockets";
+  }
+
+  // A NIC that is down or missing on a host makes all hosts as slow as that one.
+  void check_nics_listed() {
+    auto groups = group_by([](const NcclProcess& process) {
+      return process.nics.empty() ? std::string() : fmt::format("{}", process.nics.size());
+    });
+    if (groups.size() < 2) return;
+    auto fewest = std::min_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+      return leading_digits(a.first) < leading_digits(b.first);
+    });
+    const auto& [count, members] = *fewest;
+    Finding& finding =
+        add("nccl_nics_differ", Severity::kWarning,
+            fmt::format("{} list {} NICs, others more", who(members), count),
+            "a NIC is down, absent or hidden there, and rings go as fast as their slowest host",
+            "look at ibstat and ibv_devinfo there (links down?), the container's devices, and "
+            "NCCL_IB_HCA");
+    finding.where.ranks = ranks_of(members);
+    for (const auto& [number, those] : groups) {
+      const auto& nics = log_.processes.at(*those.front()).nics;
+      finding.evidence.push_back(
+          fmt::format("{}: {} ({})", number, who(those), fmt::join(nics, " ")));
+    }
   }
 
   // Direct access of the NIC to GPU memory.
