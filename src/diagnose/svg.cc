@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace monograph::diagnose {
@@ -30,10 +31,12 @@ std::string escape_xml(std::string_view text) {
 }
 
 Svg::Svg(double width, double height) {
+  // In a narrow window a wide drawing scrolls before it becomes too small to read.
+  constexpr double kLeastWidth = 680;
   svg_ = fmt::format(
       "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "font-family=\"system-ui,sans-serif\">\n",
-      width, height);
+      "style=\"min-width:{2:.0f}px\" font-family=\"system-ui,sans-serif\">\n",
+      width, height, std::min(width, kLeastWidth));
 }
 
 void Svg::text(double x, double y, std::string_view text, double size, std::string_view anchor,

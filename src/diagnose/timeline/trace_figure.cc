@@ -18,7 +18,7 @@ namespace {
 constexpr int kColumns = 72;       // of the text
 constexpr int64_t kPixels = 1000;  // of the drawing
 constexpr int kLane = 26;
-constexpr int kLeft = 110;
+constexpr int kLeft = 130;
 constexpr size_t kMaxLanes = 12;
 
 struct Window {

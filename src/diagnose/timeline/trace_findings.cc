@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "diagnose/report_words.h"
 #include "diagnose/timeline/copies.h"
 #include "diagnose/timeline/late_calls.h"
 #include "diagnose/timeline/overlap.h"
@@ -23,6 +24,11 @@ constexpr int64_t kTinyBytes = 64;      // a copy to the host of this size reads
 
 std::string ms(int64_t ns) {
   return fmt::format("{:.3f} ms", static_cast<double>(ns) / 1e6);
+}
+
+// "all_reduce of 1024 elements", as far as the trace says how many.
+std::string sized(const std::string& op, int64_t num_elements) {
+  return num_elements < 0 ? op : fmt::format("{} of {} elements", op, num_elements);
 }
 
 double percent(int64_t part, int64_t whole) {
@@ -92,10 +98,10 @@ class TraceFinder {
                     "or its input"
                   : advice_for_exposed(reasons));
     for (size_t i = 0; i < kinds.size() && i < 4; ++i) {
-      finding.evidence.push_back(fmt::format("{}{}: {} calls, {} of {} exposed", kinds[i].op,
+      finding.evidence.push_back(fmt::format("{}{}: {}, {} of {} exposed", kinds[i].op,
                                              kinds[i].group.empty() ? "" : " of " + kinds[i].group,
-                                             kinds[i].num_calls, ms(kinds[i].exposed_ns()),
-                                             ms(kinds[i].total_ns)));
+                                             count_of(kinds[i].num_calls, "call"),
+                                             ms(kinds[i].exposed_ns()), ms(kinds[i].total_ns)));
     }
     if (!kinds.empty()) finding.where.collective = kinds[0].op;
   }
@@ -158,21 +164,20 @@ class TraceFinder {
     std::vector<LateCall> calls = late_calls(timeline_);
     if (calls.empty()) return;
     const LateCall& worst = calls.front();
-    Finding& finding =
-        add("late_collective", worst.late_ns,
-            fmt::format("{} of {} elements in {} {} {} than in the other steps", worst.op,
-                        worst.num_elements, worst.step,
-                        worst.why == LateCall::Why::kPeers ? "takes" : "begins",
-                        worst.why == LateCall::Why::kPeers ? ms(worst.late_ns) + " longer"
-                                                           : ms(worst.late_ns) + " later"),
-            why_late(worst), advice_for_late(worst.why));
+    Finding& finding = add(
+        "late_collective", worst.late_ns,
+        fmt::format("{} in {} {} {} than in the other steps", sized(worst.op, worst.num_elements),
+                    worst.step, worst.why == LateCall::Why::kPeers ? "takes" : "begins",
+                    worst.why == LateCall::Why::kPeers ? ms(worst.late_ns) + " longer"
+                                                       : ms(worst.late_ns) + " later"),
+        why_late(worst), advice_for_late(worst.why));
     finding.count = static_cast<int64_t>(calls.size());
     finding.where.frame = worst.step;
     finding.where.collective = worst.op + (worst.group.empty() ? "" : " of group " + worst.group);
     for (const LateCall& call : calls) {
       if (finding.evidence.size() == 8) break;
-      finding.evidence.push_back(fmt::format("{}: {} of {} elements, {} late: {}", call.step,
-                                             call.op, call.num_elements, ms(call.late_ns),
+      finding.evidence.push_back(fmt::format("{}: {}, {} late: {}", call.step,
+                                             sized(call.op, call.num_elements), ms(call.late_ns),
                                              why_late(call)));
     }
   }
@@ -224,9 +229,8 @@ class TraceFinder {
                     fmt::format("{} runs {} times in a group of one rank", what, kind.num_calls),
                     "there is nobody to exchange with", "skip collectives of groups of size one")
               : add("repeated_collective", kind.total_ns,
-                    fmt::format(
-                        "{} of {} elements is repeated {} times with nothing computed in between",
-                        what, kind.num_elements, kind.num_calls),
+                    fmt::format("{} is repeated {} times with nothing computed in between",
+                                sized(what, kind.num_elements), kind.num_calls),
                     "the same buffer is exchanged again before anything changed it",
                     "remove the second exchange: two hooks or wrappers do the same one");
       finding.count = kind.num_calls;

@@ -96,11 +96,16 @@ Table idle_table(const Timeline& timeline) {
   return table;
 }
 
+// -1 where the trace does not say.
+Cell elements_cell(int64_t count) {
+  return count < 0 ? Cell("-") : Cell(count);
+}
+
 Table collective_table(const Timeline& timeline) {
   Table table{
       "collectives", {"operation", "group", "calls", "elements", "total ms", "exposed ms"}, {}};
   for (const CollectiveOverlap& kind : collective_overlaps(timeline)) {
-    table.rows.push_back({kind.op, kind.group, kind.num_calls, kind.num_elements,
+    table.rows.push_back({kind.op, kind.group, kind.num_calls, elements_cell(kind.num_elements),
                           rounded(to_ms(kind.total_ns)), rounded(to_ms(kind.exposed_ns()))});
   }
   return table;
@@ -119,7 +124,7 @@ Table drift_table(const Timeline& timeline) {
     std::string because = *most == 0 ? "launch unknown" : std::string(name(reason));
     if (reason == LateReason::kKernel || reason == LateReason::kBusy)
       because += " " + drift.kernel.substr(0, 40);
-    table.rows.push_back({drift.op, drift.group, drift.num_elements, drift.num_calls,
+    table.rows.push_back({drift.op, drift.group, elements_cell(drift.num_elements), drift.num_calls,
                           rounded(to_ms(drift.drift_ns) / static_cast<double>(drift.num_calls)),
                           rounded(to_ms(drift.max_drift_ns)), std::move(because),
                           rounded(to_ms(drift.peer_wait_ns))});
