@@ -1,4 +1,3 @@
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -49,21 +48,27 @@ void conclude(std::unique_ptr<Facts> facts, Report& report) {
   sort_findings(report);
 }
 
+// Where each input is written, in memory: SQLite opens a file by its name.
+struct InputFile {
+  std::string path = "/dev/shm/diagnose_fuzz_XXXXXX";
+  int descriptor = mkstemp(path.data());
+  ~InputFile() { unlink(path.c_str()); }
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Reader* const reader = wanted_reader();
-  static const int file = memfd_create("input", 0);
-  static const std::string path = "/proc/self/fd/" + std::to_string(file);
-  if (ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != static_cast<ssize_t>(size)) {
-    return 0;
-  }
+  static const InputFile file;
+  const bool written = ftruncate(file.descriptor, 0) == 0 &&
+                       pwrite(file.descriptor, data, size, 0) == static_cast<ssize_t>(size);
+  if (!written) std::abort();
   Report report;
   if (reader == nullptr) {
-    report = diagnose_paths({path}, "fuzz");
+    report = diagnose_paths({file.path}, "fuzz");
   } else {
     try {
-      Input input(path, {.piece_bytes = 200});  // small pieces, so that their seams are met
+      Input input(file.path, {.piece_bytes = 200});  // small pieces, so that their seams are met
       auto facts = reader->read(input);
       if (facts) conclude(std::move(facts), report);
     } catch (const monograph::UserError&) {
