@@ -1,7 +1,6 @@
 #include "analysis/iteration_space.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
 #include "ops/registry.h"
@@ -127,16 +126,21 @@ IterationSpace iteration_space(const ir::Node& node) {
 }
 
 IterationSpace kernel_space(const ir::Graph& body) {
-  std::optional<IterationSpace> space;
+  // The largest first: [2,1] and [1,3] fit [2,3], but not each other.
+  std::vector<std::pair<const ir::Node*, IterationSpace>> spaces;
   for (const auto& node : body.nodes()) {
-    if (node->is_placeholder()) continue;
-    const IterationSpace own = iteration_space(*node);
-    const std::string_view refused = space ? join(*space, own) : std::string_view{};
-    if (!space) space = own;
+    if (!node->is_placeholder()) spaces.emplace_back(node.get(), iteration_space(*node));
+  }
+  check(!spaces.empty(), "kernel: its body is empty");
+  std::stable_sort(spaces.begin(), spaces.end(), [](const auto& a, const auto& b) {
+    return a.second.shape.num_elements() > b.second.shape.num_elements();
+  });
+  IterationSpace space = spaces[0].second;
+  for (const auto& [node, own] : std::span(spaces).subspan(1)) {
+    const std::string_view refused = join(space, own);
     check(refused.empty(), "kernel: '{}' does not fit the others: {}", node->op(), refused);
   }
-  check(space.has_value(), "kernel: its body is empty");
-  return *space;
+  return space;
 }
 
 bool inner_axes_merge(const ir::Graph& body, const Shape& shape,

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "cli/job_cache.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
 #include "comm/process/process_world.h"
@@ -76,7 +77,7 @@ int run_train(std::span<const std::string> args) {
   std::unique_ptr<comm::World> world;  // outlives what runs on it
   train::TrainConfig config;
   Records records;
-  bool json = false;
+  bool json = false, removes_cache = false;
   Arguments arguments("monograph train",
                       "trains a language model on the bytes of a text, or a file of tokens");
   add_model_options(arguments, config.model, /*takes_images=*/false);
@@ -97,10 +98,14 @@ int run_train(std::span<const std::string> args) {
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");
   add_record_options(arguments, records);
+  arguments.option(
+      "remove-cache", &removes_cache,
+      "remove the folder of --cache-dir at the end; it must be named by a ${VARIABLE}");
   arguments.option("json", &json, "print the report as JSON and nothing else");
   add_compile_options(arguments, config.options);
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
+  const JobCache cache(config.options.cache_dir, removes_cache);
   world = comm::join_world(comm::world_from_environment());
   if (world->size > 1) {
     config.mesh = runtime::make_mesh_context(ir::Mesh({{"data", world->size}}), *world);

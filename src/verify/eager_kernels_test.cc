@@ -26,8 +26,12 @@ TEST(EagerKernels, RandomGraphsAgreeWithTheInterpreterNodeByNode) {
   const auto allows = [](ir::DType dtype) {
     return dtype != ir::DType::kBF16 && dtype != ir::DType::kF16;
   };
-  // An iota that only broadcasts together with others is refused by codegen after fusion.
-  const auto allows_op = [](const ops::OpDef& op) { return op.name != "iota"; };
+  // Indexed reads must be of memory: what tracing makes sure of, random graphs do not. What no
+  // integer can hold converts to anything.
+  const auto allows_op = [](const ops::OpDef& op) {
+    return op.name != "convert" && op.name != "embedding" && op.name != "gather" &&
+           op.name != "segment_sum";
+  };
   int num_kernels = 0, num_compared = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const auto graph = random_graph({.seed = seed, .allows_op = allows_op, .allows_dtype = allows});

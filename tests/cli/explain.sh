@@ -31,7 +31,8 @@ expect 0 'not fused: no edge was tried' "$monograph" compile gpt-nano "${small[@
 expect 0 'collectives: [1-9]' "$monograph" explain gpt-nano "${small[@]}" --backend null --ranks 4
 expect 2 'with more backend null' "$monograph" explain gpt-nano "${small[@]}" --ranks 4
 expect 0 '"fused_share"' "$monograph" explain gpt-nano "${small[@]}" --backend null --json
-expect 0 'program +step [0-9]+: kernel [0-9]+ +h.1.mlp' "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.1.mlp
+expect 0 'program +done in step [0-9]+: kernel [0-9]+ +h.1.mlp' "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.1.mlp
+expect 0 'program +read in step [0-9]+: addmm' "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.0.attn.c_attn.weight
 expect 0 'and back +step' "$monograph" explain gpt-nano "${small[@]}" --backend null --node tanh
 expect 2 "no traced node is 'h.9'.*h.0.attn" "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.9
 expect 0 'extern "C" void kernel_' "$monograph" explain gpt-nano "${small[@]}" --backend null --kernel 0
@@ -73,6 +74,9 @@ expect 0 "'train_step' runs its compiled kernels from now on" "${train[@]}" --st
   --cache-dir "$work/other" --log-events "$work/swap" --metrics "$work/metrics"
 expect 0 '^monograph_compile_timeouts_total\{rank="0"\} 2$' grep compile_timeouts "$work/metrics"
 expect 0 '^monograph_swap_ins_total\{rank="0"\} 2$' grep swap_ins "$work/metrics"
+expect 2 "give a folder of this job alone" "${train[@]}" --steps 2 --cache-dir "$work/all" --remove-cache
+expect 0 'guard failures' env JOB=7 "${train[@]}" --steps 2 --cache-dir "$work/job_\${JOB}" --remove-cache
+expect 2 'No such file' ls "$work/job_7"
 expect 2 'cannot be run' "${train[@]}" --steps 3 --compiler /no/compiler
 expect 0 'runs without compiled kernels, slower: .*cannot be run' "${train[@]}" --steps 3 --compiler /no/compiler --suppress-errors \
   --log-events "$work/without"

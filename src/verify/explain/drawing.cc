@@ -187,7 +187,7 @@ class Drawing {
         "  subgraph \"cluster legend\" {{ label=\"\"; color=\"#dddddd\";\n"
         "    legend [shape=plain, style=\"\", label=<<table border=\"0\" cellspacing=\"4\">"
         "<tr><td align=\"left\">rounded: generated kernel</td></tr>"
-        "<tr><td align=\"left\">square: library call</td></tr>"
+        "<tr><td align=\"left\">square: library call; hexagon: collective</td></tr>"
         "<tr><td align=\"left\">frame: <font color=\"{}\">device {}</font></td></tr>"
         "<tr><td align=\"left\"><font color=\"#1f78b4\">dashed: to the next block</font></td></tr>"
         "<tr><td align=\"left\"><font color=\"#999999\">pale: saved for the backward pass</font>"

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "ops/registry.h"
 #include "verify/explain/step_nodes.h"
 
 namespace monograph::verify {
@@ -59,6 +60,15 @@ FoldedStep describe(const ir::Step& step, const ir::Node& node) {
   return result;
 }
 
+// A collective belongs to what it sends.
+std::string scope_of(const ir::Node& node) {
+  const ir::Node* sent = &node;
+  while (ops::has_trait(*sent, ops::kStart) || ops::has_trait(*sent, ops::kDone)) {
+    sent = sent->operand(0).node;
+  }
+  return sent->provenance().scope;
+}
+
 }  // namespace
 
 FoldedSteps fold_steps(const compiler::Compilation& compilation) {
@@ -69,8 +79,14 @@ FoldedSteps fold_steps(const compiler::Compilation& compilation) {
   const std::vector<StepNode> steps = step_nodes(compilation);
   for (size_t i = 0; i < steps.size(); ++i) {
     const ir::Step& step = compilation.program.steps[i];
+    const auto [scope, block] = without_block(scope_of(*steps[i].node));
+    if (std::holds_alternative<ir::WaitStep>(step.work)) {  // drawn with what it waits for
+      folded.push_back(folded[step.waits[0]]);
+      block_of.push_back(block);
+      result.nodes[folded.back()].steps.push_back(static_cast<int>(i));
+      continue;
+    }
     FoldedStep each = describe(step, *steps[i].node);
-    const auto [scope, block] = without_block(steps[i].node->provenance().scope);
     each.scope = scope;
     std::string key = fmt::format("{} {} {}", each.phase, each.work, scope);
     key += fmt::format(" {}", counts[{key, block}]++);
@@ -88,7 +104,9 @@ FoldedSteps fold_steps(const compiler::Compilation& compilation) {
     for (int producer : steps[i].producers) {
       const bool across =
           block_of[i] >= 0 && block_of[producer] >= 0 && block_of[i] != block_of[producer];
-      edges.insert({folded[producer], folded[i], across});
+      if (folded[producer] != folded[i] || across) {
+        edges.insert({folded[producer], folded[i], across});
+      }
     }
   }
   result.edges.assign(edges.begin(), edges.end());

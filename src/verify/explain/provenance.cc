@@ -52,7 +52,8 @@ std::string shape_of(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
     result += text[i];
-    while (text[i] == '%' && i + 1 < text.size() && std::isalnum(text[i + 1]) != 0) ++i;
+    if (text[i] != '%') continue;
+    while (i + 1 < text.size() && std::isalnum(static_cast<unsigned char>(text[i + 1])) != 0) ++i;
   }
   return result;
 }
@@ -85,10 +86,11 @@ class Walk {
     for (int node : now_) {
       const std::vector<int> became = descendants(node);
       next.insert(next.end(), became.begin(), became.end());
-      if (became.empty()) {
-        for (int other : replacements(node)) next.push_back(other);
-        vanished(node);
-      }
+      const bool is_read = std::any_of(became.begin(), became.end(),
+                                       [&](int other) { return has_users(after(), other); });
+      if (is_read || (!became.empty() && !has_users(before(), node))) continue;
+      for (int other : replacements(node)) next.push_back(other);
+      replaced(node, became.empty());
     }
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
@@ -118,17 +120,19 @@ class Walk {
     return {result.begin(), result.end()};
   }
 
-  void vanished(int node) {
+  static bool has_users(const LineageStep& step, int node) {
+    return std::any_of(step.nodes.begin(), step.nodes.end(), [&](const LineageNode& user) {
+      return std::find(user.operands.begin(), user.operands.end(), node) != user.operands.end();
+    });
+  }
+
+  // What read the node reads something else now, or is gone as well.
+  void replaced(int node, bool is_gone) {
     const std::vector<int> others = replacements(node);
-    if (others.empty()) {
-      const bool has_users =
-          std::any_of(before().nodes.begin(), before().nodes.end(), [&](const LineageNode& user) {
-            return std::find(user.operands.begin(), user.operands.end(), node) !=
-                   user.operands.end();
-          });
-      line(after().pass, has_users ? "gone, with what read it" : "gone: nothing read it");
-    }
     for (int other : others) line(after().pass, "replaced by " + after().nodes[other].text);
+    if (!others.empty() || !is_gone) return;
+    line(after().pass,
+         has_users(before(), node) ? "gone, with what read it" : "gone: nothing read it");
   }
 
   void show_changes(const std::vector<int>& next) {
@@ -138,7 +142,7 @@ class Walk {
                            shape_of(before().nodes[now.origin].text) == shape_of(now.text) &&
                            (before().nodes[now.origin].inside < 0) == (now.inside < 0);
       const bool was_followed = std::find(now_.begin(), now_.end(), now.origin) != now_.end();
-      if (is_same || !was_followed) continue;
+      if (is_same || !was_followed || now.op == "fused") continue;  // what is inside says more
       const std::string where =
           now.inside < 0 ? "" : fmt::format("  inside {}", value_of(after().nodes[now.inside]));
       line(after().pass, now.text + where);
@@ -165,6 +169,24 @@ std::vector<int> steps_by_node(const compiler::Compilation& compilation) {
     }
   }
   return steps;
+}
+
+// The steps that read a node of the last graph which is none itself: a state, an input, a view.
+std::set<int> readers_of(const compiler::Compilation& compilation, const std::vector<int>& nodes) {
+  const std::vector<LineageNode>& last = lineage_of(compilation).back().nodes;
+  const std::vector<int> steps = steps_by_node(compilation);
+  std::set<int> seen(nodes.begin(), nodes.end()), readers;
+  for (size_t i = 0; i < last.size(); ++i) {  // operands stand before their users
+    const bool reads = std::any_of(last[i].operands.begin(), last[i].operands.end(),
+                                   [&](int operand) { return seen.contains(operand); });
+    if (!reads || last[i].inside >= 0) continue;
+    if (steps[i] >= 0) {
+      readers.insert(steps[i]);
+    } else {
+      seen.insert(static_cast<int>(i));
+    }
+  }
+  return readers;
 }
 
 }  // namespace
@@ -195,15 +217,16 @@ std::string path_of(const compiler::Compilation& compilation, int traced) {
   for (int node : walk.last()) {
     if (steps[node] >= 0) reached.insert(steps[node]);
   }
+  const bool is_done = !reached.empty();
+  if (!is_done) reached = readers_of(compilation, walk.last());
   const std::vector<StepNode> nodes = step_nodes(compilation);
   for (int step : reached) {
     const ir::Step& each = compilation.program.steps[step];
     walk.text +=
-        fmt::format("  {:<22} step {}: {}{}\n", "program", step, work_of(each, *nodes[step].node),
-                    each.name.empty() ? "" : "  " + each.name);
+        fmt::format("  {:<22} {} step {}: {}  {}\n", "program", is_done ? "done in" : "read in",
+                    step, work_of(each, *nodes[step].node), each.name);
   }
-  if (reached.empty())
-    walk.text += fmt::format("  {:<22} no step: it only names memory\n", "program");
+  if (reached.empty()) walk.text += fmt::format("  {:<22} no step needs it\n", "program");
   return walk.text;
 }
 

@@ -8,6 +8,7 @@
 namespace monograph::verify {
 
 bool is_step(const ir::Node& node) {
+  if (ops::has_trait(node, ops::kStart) || ops::has_trait(node, ops::kDone)) return true;
   return !node.is_placeholder() && !ops::has_trait(node, ops::kViewLike) &&
          !ops::has_trait(node, ops::kGather);
 }
