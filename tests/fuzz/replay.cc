@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,12 +11,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-// Runs a fuzzer without libFuzzer, on the files of a folder and on a few thousand small changes of
-// each: what every build's tests can afford.
-// Usage: NAME_replay FOLDER
+// Runs a fuzzer without libFuzzer, on the files of a folder and on so many small changes of each:
+// what every build's tests can afford.
+// Usage: NAME_replay FOLDER CHANGES
 namespace {
-
-constexpr int kChanges = 1500;  // of each file
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -51,10 +50,11 @@ void run(const std::string& bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s FOLDER CHANGES\n", argv[0]);
     return 2;
   }
+  const int num_changes = std::atoi(argv[2]);
   std::vector<std::filesystem::path> files;
   for (const auto& item : std::filesystem::directory_iterator(argv[1]))
     files.push_back(item.path());
@@ -63,8 +63,8 @@ int main(int argc, char** argv) {
   for (const auto& file : files) {
     const std::string bytes = read(file);
     run(bytes);
-    for (int change = 0; change < kChanges; ++change) run(changed(bytes, random));
+    for (int change = 0; change < num_changes; ++change) run(changed(bytes, random));
   }
-  std::printf("%zu files, %d changes of each\n", files.size(), kChanges);
+  std::printf("%zu files, %d changes of each\n", files.size(), num_changes);
   return files.empty() ? 1 : 0;
 }
