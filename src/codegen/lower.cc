@@ -241,8 +241,22 @@ class Lowering {
                 .type = RegisterType::kF32,
                 .domain = space_.domain(number),
                 .operands = {value_of(node.operand(0)), value_of(node.operand(1))},
-                .access = access_at(number, -1),
+                .access = random_access(node, number),
                 .stream = node.attribute<int64_t>("stream")});
+  }
+
+  // The numbers of the elements of one of many equal parts of a tensor.
+  ir::Access random_access(const Node& node, int number) {
+    ir::Access access = access_at(number, -1);
+    const Node& part = *node.operand(2).node;
+    const int64_t num_elements = node.types()[0].num_elements();
+    if (part.is("full")) {
+      access.offset += static_cast<int64_t>(part.attribute<double>("value")) * num_elements;
+    } else {
+      access.index = value_of(node.operand(2));
+      access.index_stride = num_elements;
+    }
+    return access;
   }
 
   int emit_element(const Node& node) {

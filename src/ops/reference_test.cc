@@ -90,10 +90,14 @@ TEST(Reference, CountsAlongAnAxis) {
 
 TEST(Reference, DrawsByElementNumber) {
   const Literal seed = Literal::from_i64({}, {-5}), step = Literal::from_i64({}, {3});
-  const Literal drawn =
-      evaluate("philox_uniform", {seed, step},
-               {{"shape", std::vector<int64_t>{2, 3}}, {"stream", int64_t{8}}})[0];
-  for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(drawn.as<float>()[i], philox_uniform(-5, 3, 8, i));
+  for (const int64_t part : {0, 7}) {
+    const Literal drawn =
+        evaluate("philox_uniform", {seed, step, Literal::from_i64({}, {part})},
+                 {{"shape", std::vector<int64_t>{2, 3}}, {"stream", int64_t{8}}})[0];
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(drawn.as<float>()[i], philox_uniform(-5, 3, 8, 6 * part + i));
+    }
+  }
 }
 
 TEST(Reference, SortsIdsStablyAndSumsTheirRows) {

@@ -1,6 +1,9 @@
 // Training on ranks that are threads of this process.
 #include <gmock/gmock.h>
 #include <omp.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "base/error.h"
 #include "comm/threads/thread_world.h"
@@ -80,6 +83,38 @@ TEST(DistributedTrainer, ReportsTheExchange) {
   }
   EXPECT_DOUBLE_EQ(exposed, exchange.exposed_ms);
   EXPECT_THAT(to_json(first.build, first.run, exchange), HasSubstr("\"exchange\":{\"ranks\":2"));
+}
+
+TEST_P(DistributedTrainer, DropoutIsThatOfOneRank) {
+  TrainConfig config = tiny();
+  config.model.dropout = 0.3;
+  config.num_steps = 10;
+  const TrainResult one = run(config);
+  config.num_micro_batches = GetParam() == 3 ? 2 : 1;
+  const TrainResult all = run_on(GetParam(), config)[0];
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(all.losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
+  }
+}
+
+TEST(DistributedTrainer, GoesOnOnAnotherNumberOfRanks) {
+  TrainConfig config = tiny();
+  config.model.dropout = 0.3;
+  config.num_steps = 10;
+  config.checkpoint_folder =
+      (std::filesystem::temp_directory_path() / fmt::format("ranks-{}", getpid())).string();
+  config.checkpoint_every = 4;
+  const TrainResult whole = run_on(2, config)[0];
+  for (const int64_t step : {8, 10}) {
+    std::filesystem::remove(fmt::format("{}/step-{}.json", config.checkpoint_folder, step));
+  }
+  config.resume = true;
+  const TrainResult resumed = run_on(3, config)[0];
+  std::filesystem::remove_all(config.checkpoint_folder);
+  ASSERT_EQ(resumed.resumed_from, 4);
+  for (size_t i = 0; i < resumed.losses.size(); ++i) {
+    EXPECT_NEAR(resumed.losses[i] / whole.losses[i + 4], 1, 1e-4) << "step " << i + 4;
+  }
 }
 
 // Of 8 rows, 3 ranks have 3, 3 and 2; 7 ranks have 2 each, but three of them none.

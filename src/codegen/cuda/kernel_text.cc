@@ -232,7 +232,7 @@ void KernelText::declare(SourceWriter& out, int id, const std::string& value) co
 bool KernelText::makes_packs(int id) const {
   const Access& access = at(id).access;
   if (at(id).kind != Kind::kPhilox || access.inner_stride != 1 || map_.width % 4 != 0) return false;
-  return access.offset % 4 == 0 && access.index < 0 &&
+  return access.offset % 4 == 0 && (access.index < 0 || access.index_stride % 4 == 0) &&
          std::all_of(access.row_strides.begin(), access.row_strides.end(),
                      [](int64_t stride) { return stride % 4 == 0; });
 }

@@ -328,21 +328,35 @@ TEST_P(Collectives, HaveGradients) {
   });
 }
 
-TEST(Distributed, RanksOfADataAxisDropElementsOfTheirOwnTheSameInEveryRun) {
-  const auto dropped = [] {
-    std::vector<ir::Literal> kept(2);
-    comm::run_ranks(2, [&](comm::World& world) {
+// What is left of a part of a batch of [12, 5], and of a state that all ranks have.
+std::vector<ir::Literal> dropped(int64_t num_ranks,
+                                 std::shared_ptr<const runtime::MeshContext> mesh) {
+  Session session({.seed = 4, .mesh = std::move(mesh)});
+  const trace::State weight("weight", {ir::DType::kF32, {7, 3}}, ir::StateRole::kBuffer,
+                            trace::Initializer::constant(1));
+  Compiled step = session.compile([&](const Tensor& x) {
+    return trace::Outputs{{"x", trace::dropout(x * 2.0, 0.5)},
+                          {"weight", trace::dropout(x.trace().read(weight), 0.5)}};
+  });
+  const ir::TensorType type = {ir::DType::kF32, {12 / num_ranks, 5}};
+  return step(ir::Literal::from(type, [](int64_t) { return 1; })).values;
+}
+
+TEST(Distributed, DropoutIsThatOfOneRank) {
+  const std::vector<ir::Literal> one = dropped(1, nullptr);
+  double sum = 0;  // of 60 elements that are 4 or 0
+  for (int64_t i = 0; i < 60; ++i) sum += one[0].get(i);
+  EXPECT_NEAR(sum, 120, 60);
+  for (const int num_ranks : {2, 3, 4}) {
+    comm::run_ranks(num_ranks, [&](comm::World& world) {
       omp_set_num_threads(1);
-      Session session({.mesh = runtime::make_mesh_context(data_mesh(2), world)});
-      Compiled step = session.compile([](const Tensor& x) { return trace::dropout(x, 0.5); });
-      kept[world.rank] =
-          step(ir::Literal::from({ir::DType::kF32, {64}}, [](int64_t) { return 1; })).values[0];
+      const auto own = dropped(num_ranks, runtime::make_mesh_context(data_mesh(num_ranks), world));
+      for (int64_t i = 0; i < own[0].num_elements(); ++i) {
+        EXPECT_EQ(own[0].get(i), one[0].get(world.rank * own[0].num_elements() + i)) << i;
+      }
+      EXPECT_EQ(own[1], one[1]);
     });
-    return kept;
-  };
-  const std::vector<ir::Literal> first = dropped();
-  EXPECT_NE(first[0], first[1]);
-  EXPECT_EQ(dropped(), first);
+  }
 }
 
 TEST(Distributed, ARankThatFailsEndsTheStepOfTheOthers) {

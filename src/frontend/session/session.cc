@@ -39,8 +39,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kSeedStride = 0x9E3779B97F4A7C15;  // keeps the seeds of ranks far apart
-
 void verify(const ir::Graph& graph, const std::string& mode) {
   std::vector<ir::Violation> violations = ir::verify(graph, {.dead_nodes = true});
   for (ir::Violation& each : analysis::validate_ops(graph)) violations.push_back(std::move(each));
@@ -126,6 +124,7 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   const auto start = Clock::now();
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
   traced->set_precision({.compute = ir::parse_dtype(data_->options.precision)});
+  if (data_->mesh != nullptr && data_->mesh->mesh.has("data")) traced->set_batch_axis("data");
   if (!data_->options.fullgraph) {
     traced->set_host_reader([&](const trace::HostRead& each) { return read(*traced, each, call); });
   }
@@ -153,18 +152,8 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
 
 // What a rank knows of itself enters a graph through its states.
 void Compiled::declare(const trace::State& state) const {
-  const std::vector<std::string> names = data_->states->names();
-  const bool is_new = std::find(names.begin(), names.end(), state.name()) == names.end();
   data_->states->declare(state);
-  if (data_->mesh == nullptr) return;
-  if (state.name() == trace::kSeedName && is_new && data_->mesh->mesh.has("data")) {
-    // Ranks with parts of a batch drop elements of their own.
-    const auto& group = data_->mesh->along("data", data_->mesh->mesh.size("data"));
-    const auto seed = static_cast<uint64_t>(data_->states->get(state.name()).get_i64(0));
-    const uint64_t own = seed + static_cast<uint64_t>(group.rank()) * kSeedStride;
-    data_->states->set(state.name(), ir::Literal::from_i64({}, {static_cast<int64_t>(own)}));
-  }
-  if (!state.name().starts_with(trace::kCoordinatePrefix)) return;
+  if (data_->mesh == nullptr || !state.name().starts_with(trace::kCoordinatePrefix)) return;
   const std::string axis = state.name().substr(trace::kCoordinatePrefix.size());
   const auto& group = data_->mesh->along(axis, data_->mesh->mesh.size(axis));
   data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));

@@ -38,6 +38,7 @@ Accumulated accumulate(int64_t count, const std::vector<Tensor>& batch,
       const int64_t rows = tensor.dim(0) / count;
       slice.push_back(count == 1 ? tensor : tensor.slice(0, part * rows, (part + 1) * rows, where));
     }
+    const PartOfBatch numbered(trace, part, count);
     // Scaled before differentiating: the gradients then need no more than to be added.
     Tensor share = loss(slice);
     if (count > 1) share = share * (1.0 / static_cast<double>(count));

@@ -23,8 +23,8 @@ struct Accumulated {
 //   });
 //   optimizer.step(gradients);
 //
-// Each micro-batch draws random numbers of its own and sees the buffers (batch statistics) that the
-// one before it left. UserError when `count` does not divide an axis 0.
+// Each micro-batch draws the random numbers of its rows of the batch, and sees the buffers (batch
+// statistics) that the one before it left. UserError when `count` does not divide an axis 0.
 Accumulated accumulate(int64_t count, const std::vector<Tensor>& batch,
                        const std::function<Tensor(const std::vector<Tensor>&)>& loss,
                        Location where = Location::current());

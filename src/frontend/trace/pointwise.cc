@@ -139,7 +139,10 @@ Tensor dropout(Argument x, double rate) {
   const Tensor tensor = caller.read(x);
   if (rate == 0) return tensor;
   const double keep = 1 - rate;
-  const Tensor draw = tensor.trace().random_uniform(tensor.shape());
+  Trace& trace = tensor.trace();
+  const Tensor draw = trace.random_uniform(tensor.shape(), trace.comes_from_inputs(tensor)
+                                                               ? Trace::Spread::kPartOfBatch
+                                                               : Trace::Spread::kSameOnAllRanks);
   return where(lt(draw, keep), tensor * (1 / keep), 0.0);
 }
 

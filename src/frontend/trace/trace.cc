@@ -4,6 +4,7 @@
 
 #include "analysis/liveness.h"
 #include "base/error.h"
+#include "frontend/trace/functions.h"
 #include "frontend/trace/stream.h"
 #include "ops/registry.h"
 
@@ -85,11 +86,27 @@ Tensor Trace::iota(ir::TensorType type, int axis, Location where) {
                      where);
 }
 
-Tensor Trace::random_uniform(ir::Shape shape, Location where) {
+Tensor Trace::random_uniform(ir::Shape shape, Spread spread, Location where) {
   const int draw = num_draws_[scope_]++;
   const int64_t stream = stream_of(fmt::format("{}#{}", scope_, draw));
-  return create_node("philox_uniform", {read(seed_).value(), step().value()},
+  Tensor part;
+  if (spread == Spread::kSameOnAllRanks) {
+    part = full({ir::DType::kI64, {}}, 0, where);
+  } else if (batch_axis_.empty()) {
+    part = full({ir::DType::kI64, {}}, static_cast<double>(part_), where);
+  } else {
+    part = coordinate(batch_axis_);
+    if (num_parts_ > 1) {
+      part = part * static_cast<double>(num_parts_) + static_cast<double>(part_);
+    }
+  }
+  return create_node("philox_uniform", {read(seed_).value(), step().value(), part.value()},
                      {{"shape", shape.dims()}, {"stream", stream}}, where);
+}
+
+bool Trace::comes_from_inputs(const Tensor& tensor) const {
+  const ir::Node* node = tensor.value().node;
+  return node->is("input") || from_inputs_.contains(node);
 }
 
 Tensor Trace::step() {
@@ -123,6 +140,9 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
   builder_.set_provenance(place);
   builder_.set_phase(phase_);
   ir::Node* node = nullptr;
+  const bool is_from_inputs = std::any_of(operands.begin(), operands.end(), [&](ir::Value operand) {
+    return operand.node->is("input") || from_inputs_.contains(operand.node);
+  });
   const bool is_product = ops::op_named(op).has(ops::kLibrary);
   bool is_narrowed = false;
   for (ir::Value& operand : operands) {
@@ -142,6 +162,7 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
     const bool widens = is_narrowed && result.dtype() == precision_.compute;
     results.emplace_back(shared_from_this(),
                          widens ? builder_.convert(result, ir::DType::kF32) : result);
+    if (is_from_inputs) from_inputs_.insert(results.back().value().node);
   }
   return results;
 }
@@ -259,6 +280,19 @@ Tensor Caller::read(const TensorArgument& operand) const {
   if (operand.tensor() != nullptr) return *operand.tensor();
   throw_user_error("a number where a tensor is needed\n  at {}:{}", operand.where().file_name(),
                    operand.where().line());
+}
+
+PartOfBatch::PartOfBatch(Trace& trace, int64_t part, int64_t count)
+    : trace_(trace), num_draws_before_(trace.num_draws_) {
+  trace.part_ = part;
+  trace.num_parts_ = count;
+}
+
+PartOfBatch::~PartOfBatch() {
+  // The next part draws from the streams of this one, at other places.
+  if (trace_.part_ + 1 < trace_.num_parts_) trace_.num_draws_ = num_draws_before_;
+  trace_.part_ = 0;
+  trace_.num_parts_ = 1;
 }
 
 PhaseScope::PhaseScope(Trace& trace, ir::Phase phase)

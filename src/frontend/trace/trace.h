@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,8 +43,16 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // Each element's index along an axis.
   Tensor iota(ir::TensorType type, int axis, Location where = Location::current());
   // Uniform f32 in [0, 1), new at each step. Depends on the seed, the step, the scope and how many
-  // were drawn in that scope before.
-  Tensor random_uniform(ir::Shape shape, Location where = Location::current());
+  // were drawn in that scope before; of a part of the batch, an element also on its number in the
+  // whole, so that the numbers are the same on any number of ranks and micro-batches, where the
+  // batch is the first axis.
+  enum class Spread { kPartOfBatch, kSameOnAllRanks };
+  Tensor random_uniform(ir::Shape shape, Spread spread = Spread::kPartOfBatch,
+                        Location where = Location::current());
+  // The mesh axis whose ranks have parts of the batch.
+  void set_batch_axis(std::string axis) { batch_axis_ = std::move(axis); }
+  // Whether some input of the step has a part in the value.
+  bool comes_from_inputs(const Tensor& tensor) const;
   // How many steps were done before this one, i64[]; a trace that reads it counts as a step.
   Tensor step();
 
@@ -103,6 +112,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   friend class Scope;
   friend class Pin;
   friend class PhaseScope;
+  friend class PartOfBatch;
   explicit Trace(std::string name);
 
   TracedState& traced(const State& state);
@@ -116,6 +126,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   passes::PassContext context_;
   std::vector<TracedState> states_;
   std::map<std::string, int> num_draws_;  // by scope
+  std::unordered_set<const ir::Node*> from_inputs_;
+  std::string batch_axis_;
+  int64_t part_ = 0, num_parts_ = 1;  // of this rank's part of the batch
   std::vector<Switch> switches_;
   std::vector<std::string> unused_parameters_;
   HostReader host_reader_;
@@ -189,6 +202,18 @@ class PhaseScope {
  private:
   Trace& trace_;
   ir::Phase before_;
+};
+
+// While it lives, tensors of the batch are one of `count` equal slices of it along the first axis.
+class PartOfBatch {
+ public:
+  PartOfBatch(Trace& trace, int64_t part, int64_t count);
+  ~PartOfBatch();
+  PartOfBatch(const PartOfBatch&) = delete;
+
+ private:
+  Trace& trace_;
+  const std::map<std::string, int> num_draws_before_;
 };
 
 }  // namespace monograph::trace
