@@ -146,6 +146,7 @@ class ProgramBuilder {
       work.arguments.push_back(address(static_cast<int>(buffers_.size()) - 1, 0, buffer.dtype));
     }
     work.kernel = kernel_number(std::move(lowered.loop));
+    work.scalars = std::move(lowered.scalars);
     ir::Step& step = add_step(node, std::move(work));
     step.bytes_moved = lowered.bytes_moved;
     step.bytes_least = lowered.bytes_least;

@@ -94,9 +94,9 @@ void Columns::prepare_value(SourceWriter& out, int id, const ColumnWork& work) c
       read_ahead(out, work, {id});
     }
   } else if (text_.makes_packs(id) && work.width % 4 == 0) {
-    out.line("const Pack<float, {0}> u{1} = philox_pack<{0}>({2}, {3}, {4}, {5}u);", work.width, id,
+    out.line("const Pack<float, {0}> u{1} = philox_pack<{0}>({2}, {3}, {4}, {5});", work.width, id,
              text_.element(i.access, "column"), text_.operand(i.operands[0]),
-             text_.operand(i.operands[1]), static_cast<uint32_t>(i.stream));
+             text_.operand(i.operands[1]), text_.operand(i.operands[2]));
   }
   if (contains(work.kept, id) && !in_registers() && i.kind != Kind::kLoad) {
     out.line("{} p{};", pack_type(id, work.width), id);

@@ -165,8 +165,9 @@ TEST(CudaDevice, RandomNumbersAreThoseOfTheOracle) {
         b1 = output f32 aligned 16
         %0 = scalar i64 load b0[0]
         %1 = scalar i64 load b0[1]
-        %2 = element f32 philox(%0, %1) [{0}*r0 + j + 8589934592] stream 7
-        element f32 store b1[{0}*r0 + j] = %2 @0
+        %2 = scalar i64 constant 7
+        %3 = element f32 philox(%0, %1, %2) [{0}*r0 + j + 8589934592]
+        element f32 store b1[{0}*r0 + j] = %3 @0
       }})",
         inner)));
   }

@@ -150,11 +150,14 @@ TEST(CudaRender, RandomNumbersAreMadeFourAtATime) {
     b1 = output f32 aligned 16
     %0 = scalar i64 load b0[0]
     %1 = scalar i64 load b0[1]
-    %2 = element f32 philox(%0, %1) [{}*r0 + j] stream 7
-    element f32 store b1[768*r0 + j] = %2 @0
+    %2 = scalar i64 argument 0
+    %3 = element f32 philox(%0, %1, %2) [{}*r0 + j]
+    element f32 store b1[768*r0 + j] = %3 @0
   }})";
   EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 768)).source,
-              HasSubstr("philox_pack<4>(768 * row + column, v0, v1, 7u)"));
+              HasSubstr("philox_pack<4>(768 * row + column, v0, v1, v2)"));
+  EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 768)).source,
+              HasSubstr("float* b1, long scalar0)"));
   EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 769)).source, HasSubstr("philox_one("));
 }
 

@@ -64,12 +64,17 @@ BoundSteps::Launch BoundSteps::bind(const ir::KernelStep& step, const std::strin
         step.arguments.size(), program_.kernels[step.kernel].buffers.size());
   std::vector<CUdeviceptr> addresses;
   for (const ir::Address& argument : step.arguments) addresses.push_back(locate_(argument));
+  check(static_cast<int>(step.scalars.size()) == program_.kernels[step.kernel].num_scalars(),
+        "kernel {} is launched with {} scalars, it takes {}", step.kernel, step.scalars.size(),
+        program_.kernels[step.kernel].num_scalars());
   const int kernel = step.kernel;
-  return [this, kernel, addresses = std::move(addresses)](const Stream& stream) {
+  return [this, kernel, addresses = std::move(addresses),
+          scalars = step.scalars](const Stream& stream) {
     std::vector<void*> arguments;
     for (const CUdeviceptr& address : addresses) {
       arguments.push_back(const_cast<CUdeviceptr*>(&address));
     }
+    for (const int64_t& scalar : scalars) arguments.push_back(const_cast<int64_t*>(&scalar));
     arguments.push_back(nullptr);  // ends the list for a driver that does not know the kernel
     for (const LoadedLaunch& launch : kernels_[kernel]) {
       device::cuda::launch(stream, launch.function, launch.shape, arguments.data());
