@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "analysis/memory_classes.h"
 #include "ops/registry.h"
-#include "passes/memory/placement.h"
 
 namespace monograph::passes {
 namespace {
@@ -13,60 +13,63 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-// Counts live bytes while nodes run one after the other. A view lives in its operand, as does a
-// product in the matrix that it is added to; placeholders and what leaves the step are always
-// there.
+// Counts live bytes of scratch while nodes run one after the other, by class of memory. The classes
+// of each node are found once: a list schedule asks for a node's change again and again.
 class LiveBytes {
  public:
-  explicit LiveBytes(const ir::Graph& graph) {
-    for (Value root : graph.roots()) kept_.insert(root_of(root));
+  explicit LiveBytes(const ir::Graph& graph) : nodes_(graph.num_nodes()) {
+    const analysis::MemoryClasses classes(graph);
+    ir::ValueMap<int> numbers;
     for (const auto& node : graph.nodes()) {
-      for (Value operand : node->operands()) ++uses_[root_of(operand)];
+      if (node->is_placeholder() || ops::has_trait(*node, ops::kViewLike)) continue;
+      const auto touch = [&](Value value) {
+        const Value root = classes.root(value);
+        const int64_t bytes = classes.scratch_bytes(root);
+        if (bytes == 0) return;
+        const auto [found, is_new] = numbers.emplace(root, static_cast<int>(classes_.size()));
+        if (is_new) classes_.push_back({bytes});
+        std::vector<int>& touched = nodes_[node->id()];
+        if (std::find(touched.begin(), touched.end(), found->second) != touched.end()) return;
+        touched.push_back(found->second);
+        ++classes_[found->second].num_left;
+      };
+      for (Value operand : node->operands()) touch(operand);
+      for (int i = 0; i < node->num_results(); ++i) touch(node->result(i));
     }
   }
 
-  // The change of live bytes when the node has run; its operands' last uses free them.
-  int64_t change(Node& node) const {
-    int64_t bytes = allocated(node);
-    ir::ValueMap<int> taken;
-    for (Value operand : node.operands()) ++taken[root_of(operand)];
-    for (const auto& [value, count] : taken) {
-      if (uses_.at(value) == count && is_freed(value)) bytes -= value.type().num_bytes();
+  // The change of live bytes when the node has run; the last that touches a class frees it.
+  int64_t change(const Node& node) const {
+    int64_t bytes = 0;
+    for (int touched : nodes_[node.id()]) {
+      const Class& each = classes_[touched];
+      if (!each.is_live) bytes += each.bytes;
+      if (each.num_left == 1) bytes -= each.bytes;
     }
     return bytes;
   }
 
-  void run(Node& node) {
-    peak_ = std::max(peak_, live_ + allocated(node));
-    live_ += change(node);
-    for (Value operand : node.operands()) --uses_.at(root_of(operand));
+  void run(const Node& node) {
+    for (int touched : nodes_[node.id()]) {
+      if (!classes_[touched].is_live) live_ += classes_[touched].bytes;
+      classes_[touched].is_live = true;
+    }
+    peak_ = std::max(peak_, live_);
+    for (int touched : nodes_[node.id()]) {
+      if (--classes_[touched].num_left == 0) live_ -= classes_[touched].bytes;
+    }
   }
 
   int64_t peak() const { return peak_; }
 
  private:
-  static bool lives_in_operand(const Node& node) {
-    return ops::has_trait(node, ops::kViewLike) || is_accumulation(node);
-  }
-
-  static Value root_of(Value value) {
-    while (lives_in_operand(*value.node)) value = value.node->operand(0);
-    return value;
-  }
-
-  bool is_freed(Value value) const {
-    return !value.node->is_placeholder() && !kept_.contains(value);
-  }
-
-  static int64_t allocated(const Node& node) {
-    if (node.is_placeholder() || lives_in_operand(node)) return 0;
+  struct Class {
     int64_t bytes = 0;
-    for (const ir::TensorType& type : node.types()) bytes += type.num_bytes();
-    return bytes;
-  }
-
-  ir::ValueMap<int> uses_;
-  ir::ValueSet kept_;
+    int num_left = 0;  // nodes that are still to write or read it
+    bool is_live = false;
+  };
+  std::vector<Class> classes_;
+  std::vector<std::vector<int>> nodes_;  // the classes that each node writes or reads
   int64_t live_ = 0, peak_ = 0;
 };
 
@@ -82,8 +85,8 @@ bool is_fixed(const Node& node) {
 
 std::vector<Node*> greedy_order(const ir::Graph& graph) {
   LiveBytes live(graph);
-  std::unordered_map<const Node*, int> waiting;
-  std::unordered_map<const Node*, std::vector<Node*>> followers;
+  std::vector<int> waiting(graph.num_nodes(), 0);
+  std::vector<std::vector<Node*>> followers(graph.num_nodes());
   std::vector<Node*> ready, order, last;
   for (const auto& node : graph.nodes()) {
     if (is_fixed(*node)) {
@@ -92,8 +95,8 @@ std::vector<Node*> greedy_order(const ir::Graph& graph) {
     }
     std::unordered_set<const Node*> before;
     for (Value operand : node->operands()) before.insert(operand.node);
-    waiting[node.get()] = static_cast<int>(before.size());
-    for (const Node* operand : before) followers[operand].push_back(node.get());
+    waiting[node->id()] = static_cast<int>(before.size());
+    for (const Node* operand : before) followers[operand->id()].push_back(node.get());
     if (before.empty()) ready.push_back(node.get());
   }
   while (!ready.empty()) {
@@ -105,8 +108,8 @@ std::vector<Node*> greedy_order(const ir::Graph& graph) {
     ready.erase(best);
     live.run(*node);
     order.push_back(node);
-    for (Node* follower : followers[node]) {
-      if (--waiting[follower] == 0) ready.push_back(follower);
+    for (Node* follower : followers[node->id()]) {
+      if (--waiting[follower->id()] == 0) ready.push_back(follower);
     }
   }
   order.insert(order.end(), last.begin(), last.end());
