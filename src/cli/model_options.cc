@@ -35,6 +35,11 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
   arguments.option("mode", &options.mode, "how a GPU is driven",
                    {"default", "reduce-overhead", "max-autotune"});
   arguments.option("precision", &options.precision, "what products compute in", {"f32", "bf16"});
+  arguments.option("memory-budget", &options.memory_budget,
+                   "bytes that the step may take (60MB), or a fraction of what it takes (0.7); "
+                   "values are made again rather than kept");
+  arguments.option("recompute", &options.recompute, "what a memory budget may make again",
+                   {"cheap", "products"});
   arguments.option("verify", &options.verify, "checks of the graph", {"off", "warn", "fatal"});
   arguments.option("disable-pass", &options.disabled_passes, "passes to leave out");
   arguments.option("stop-after", &options.stop_after,

@@ -11,6 +11,7 @@
 #include "passes/fuse/select_gathers.h"
 #include "passes/fuse/widen_products.h"
 #include "passes/loss_head/chunk_loss_head.h"
+#include "passes/memory/rematerialize.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
@@ -54,6 +55,8 @@ constexpr PipelineStep kPipeline[] = {
     {"start_collectives", passes::start_collectives,
      "no pass above looks into two halves of a collective", true},
     {"overlap_collectives", passes::overlap_collectives, "the order of all other nodes is final"},
+    {kRematerialize, passes::rematerialize,
+     "lifetimes are known; it aims at nothing until the memory plan of the others is over budget"},
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ ir::Literal ids(ir::Shape shape, int64_t first) {
 struct TrainingRun {
   std::vector<double> losses;
   double norm_of_states = 0;
+  int64_t peak_bytes = 0;
+  int num_recomputed = 0;  // launches
 };
 
 // Three steps of a model from the same seed.
@@ -48,6 +50,10 @@ TrainingRun train(Model& model, const ir::Literal& tokens, const ir::Literal& ta
       run.norm_of_states += state.get(i) * state.get(i);
     }
   }
+  const session::Build* build = step.executable({tokens.type(), targets.type()}).build();
+  if (build == nullptr) return run;
+  run.peak_bytes = build->compilation.program.peak_bytes;
+  run.num_recomputed = build->compilation.recomputation.num_kernels;
   return run;
 }
 
@@ -135,6 +141,19 @@ TEST(CompiledModels, TwoRunsAreBitwiseEqual) {
   const TrainingRun first = train_gpt({}), second = train_gpt({});
   EXPECT_EQ(first.losses, second.losses);
   EXPECT_EQ(first.norm_of_states, second.norm_of_states);
+}
+
+// A memory budget changes no bit, with random masks too.
+TEST(CompiledModels, KeepEveryBitUnderAMemoryBudget) {
+  const TrainingRun whole = train_gpt({});
+  for (const char* recompute : {"cheap", "products"}) {
+    const CompileOptions options{.memory_budget = "0.85", .recompute = recompute};
+    const TrainingRun again = train_gpt(options);
+    EXPECT_EQ(again.losses, whole.losses) << recompute;
+    EXPECT_EQ(again.norm_of_states, whole.norm_of_states) << recompute;
+    EXPECT_LE(again.peak_bytes, 0.85 * whole.peak_bytes);
+    EXPECT_GT(again.num_recomputed, 0);
+  }
 }
 
 TEST(CompiledModels, TheTracedGraphTextParsesBackToTheSameHash) {
