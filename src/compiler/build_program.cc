@@ -1,6 +1,7 @@
 #include "compiler/build_program.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -93,6 +94,13 @@ class ProgramBuilder {
   }
 
  private:
+  using StrideLists = std::vector<std::vector<int64_t>>;
+  struct Lowered {
+    int kernel = -1;
+    std::vector<int64_t> scalars;
+    int64_t bytes_moved = 0, bytes_least = 0;
+  };
+
   const Placement& at(Value value) const { return layout_.placements.at(value); }
 
   Address address_of(Value value) {
@@ -121,7 +129,7 @@ class ProgramBuilder {
   }
 
   void add_kernel(const Node& node) {
-    std::vector<std::vector<int64_t>> operand_strides, result_strides;
+    StrideLists operand_strides, result_strides;
     ir::KernelStep work;
     codegen::LoweringTarget target{device_};
     const auto add_argument = [&](Value value) {
@@ -137,20 +145,41 @@ class ProgramBuilder {
       result_strides.push_back(at(result).strides);
       add_argument(result);
     }
-    codegen::LoweredKernel lowered =
-        codegen::lower_kernel(*node.body(), operand_strides, result_strides, target);
-    for (const ir::LoopBuffer& buffer : lowered.loop.buffers) {
+    const Lowered& lowered = lower(*node.body(), operand_strides, result_strides, target);
+    for (const ir::LoopBuffer& buffer : program_.kernels[lowered.kernel].buffers) {
       if (buffer.use != ir::LoopBuffer::Use::kWorkspace) continue;
       buffers_.push_back({Segment::kScratch,
                           (buffer.num_elements * ir::dtype_bytes(buffer.dtype) + 255) / 256 * 256});
       work.arguments.push_back(address(static_cast<int>(buffers_.size()) - 1, 0, buffer.dtype));
     }
-    work.kernel = kernel_number(std::move(lowered.loop));
-    work.scalars = std::move(lowered.scalars);
+    work.kernel = lowered.kernel;
+    work.scalars = lowered.scalars;
     ir::Step& step = add_step(node, std::move(work));
     step.bytes_moved = lowered.bytes_moved;
     step.bytes_least = lowered.bytes_least;
     describe_body(*node.body(), step);
+  }
+
+  // Equal bodies with equal strides, as in equal layers, are lowered once.
+  const Lowered& lower(const ir::Graph& body, const StrideLists& operands,
+                       const StrideLists& results, const codegen::LoweringTarget& target) {
+    Hasher hasher;
+    const Hash body_hash = body.hash();
+    hasher.add_bytes(&body_hash, sizeof body_hash);
+    for (const StrideLists* lists : {&operands, &results}) {
+      for (const auto& strides : *lists) {
+        hasher.add(static_cast<int64_t>(strides.size()));
+        for (int64_t stride : strides) hasher.add(stride);
+      }
+    }
+    for (int64_t alignment : target.alignments) hasher.add(alignment);
+    const auto [found, is_new] = lowered_.try_emplace(hasher.finish());
+    if (is_new) {
+      codegen::LoweredKernel lowered = codegen::lower_kernel(body, operands, results, target);
+      found->second = {kernel_number(std::move(lowered.loop)), std::move(lowered.scalars),
+                       lowered.bytes_moved, lowered.bytes_least};
+    }
+    return found->second;
   }
 
   void describe_body(const ir::Graph& body, ir::Step& step) {
@@ -364,8 +393,9 @@ class ProgramBuilder {
   const ir::DeviceSpec& device_;
   std::vector<passes::LayoutBuffer> buffers_;
   ir::Program program_;
-  std::unordered_map<std::string, size_t> kernels_;
-  std::unordered_map<const Node*, int> starts_;  // step of each collective
+  std::unordered_map<std::string, size_t> kernels_;  // by Loop text
+  std::map<Hash, Lowered> lowered_;                  // by body and strides
+  std::unordered_map<const Node*, int> starts_;      // step of each collective
 };
 
 }  // namespace
