@@ -14,6 +14,10 @@ namespace {
 // Products of many rows keep a GPU busy; its cache holds no chunk anyway.
 constexpr int64_t kGpuLossChunkBytes = int64_t{1} << 30;
 
+// Of a step's time: what may be spent on making values again when nobody sets a budget. A GPU has
+// other proportions, and memory enough.
+constexpr double kFreeRecomputation = 0.02;
+
 using Clock = std::chrono::steady_clock;
 
 class Compiler {
@@ -26,6 +30,9 @@ class Compiler {
     context_.link = options_.link;
     if (options_.device.is_cuda()) context_.loss_chunk_bytes = kGpuLossChunkBytes;
     if (options_.loss_chunk_bytes > 0) context_.loss_chunk_bytes = options_.loss_chunk_bytes;
+    if (!options_.device.is_cuda()) {
+      context_.set_memory_goal({.live_bytes = 0, .max_cost = kFreeRecomputation});
+    }
     std::unique_ptr<ir::Graph> graph = traced.clone();
     if (options_.records_lineage) lineage_.emplace(*graph);
     result_.passes = run_passes(*graph, context_, options_, pipeline(), lineage());
@@ -35,7 +42,6 @@ class Compiler {
       fit(*graph);
     } else {
       lower(std::move(graph));
-      result_.peak_without_recomputing = result_.program.peak_bytes;
     }
     result_.recomputation = context_.recomputation();
     result_.remarks = context_.remarks();
@@ -68,7 +74,6 @@ class Compiler {
   // the excess that it shows is the next goal.
   void fit(ir::Graph& graph) {
     const int64_t peak = result_.program.peak_bytes;
-    result_.peak_without_recomputing = peak;
     int64_t limit = budget_.bytes > 0 ? budget_.bytes : peak;
     if (budget_.fraction > 0) {
       limit = std::min(limit, static_cast<int64_t>(budget_.fraction * static_cast<double>(peak)));
@@ -78,7 +83,7 @@ class Compiler {
       const int64_t live = analysis::LiveRanges(graph).peak_bytes();
       context_.set_memory_goal({std::max<int64_t>(0, live - (result_.program.peak_bytes - limit)),
                                 budget_.recompute_products});
-      if (!rematerialize(graph)) fail(limit, least);
+      if (!rematerialize(graph)) fail(limit, peak, least);
       lower(graph.clone());
       least = std::min(least, result_.program.peak_bytes);
     }
@@ -96,11 +101,11 @@ class Compiler {
     return result_.passes.back().changed;
   }
 
-  [[noreturn]] void fail(int64_t limit, int64_t least) const {
+  [[noreturn]] void fail(int64_t limit, int64_t peak, int64_t least) const {
     throw_user_error(
         "memory budget of {:.1f} MB: the step takes {:.1f} MB, and {:.1f} MB at least when values "
         "are made again: give it more{}",
-        limit / 1e6, result_.peak_without_recomputing / 1e6, least / 1e6,
+        limit / 1e6, peak / 1e6, least / 1e6,
         budget_.recompute_products ? "" : ", or recompute products too (recompute=products)");
   }
 

@@ -27,7 +27,6 @@ struct Compilation {
   int64_t lower_ns = 0;                   // layout, Loops, memory
   std::vector<passes::Lifetime> scratch;  // of the buffers, in steps of the program
   std::vector<LineageStep> lineage;       // where asked for; the last step is the graph above
-  int64_t peak_without_recomputing = 0;   // bytes
   passes::Recomputation recomputation;
 };
 

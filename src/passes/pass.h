@@ -23,6 +23,8 @@ struct Remark {
 struct MemoryGoal {
   int64_t live_bytes = std::numeric_limits<int64_t>::max();  // by analysis::LiveRanges
   bool recompute_products = false;  // matrix products and attention too, not cheap kernels only
+  // Of the time of all nodes, by a model of it: no more is spent on making values again.
+  double max_cost = std::numeric_limits<double>::infinity();
 };
 
 // What the passes have decided to do twice, to hold fewer bytes.
@@ -30,6 +32,7 @@ struct Recomputation {
   int num_kernels = 0;  // kernels and library calls added
   int num_nodes = 0;    // graph nodes in them
   double flops = 0;
+  int64_t freed_bytes = 0;  // of the most that were live at one node
 };
 
 // What a pass may use beside the graph. Collects remarks.

@@ -112,7 +112,6 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   for (const auto& node : compilation.graph->nodes()) report.num_copies += is_copy(*node);
   report.peak_bytes = compilation.program.peak_bytes;
   report.bound_bytes = compilation.program.bound_bytes;
-  report.peak_without_recomputing = compilation.peak_without_recomputing;
   report.recomputation = compilation.recomputation;
   return report;
 }
@@ -160,9 +159,9 @@ void print(std::FILE* out, const BuildReport& r) {
        -1);
   if (r.recomputation.num_kernels > 0) {
     line("again",
-         fmt::format("{} nodes in {} launches, {:.1f} MFLOP more; peak without it {:.1f} MB",
+         fmt::format("{} nodes in {} launches, {:.1f} MFLOP more, {:.1f} MB fewer alive",
                      r.recomputation.num_nodes, r.recomputation.num_kernels,
-                     r.recomputation.flops / 1e6, mb(r.peak_without_recomputing)),
+                     r.recomputation.flops / 1e6, mb(r.recomputation.freed_bytes)),
          -1);
   }
   if (r.num_collectives == 0) return;

@@ -30,7 +30,6 @@ struct BuildReport {
   int64_t bytes_least =
       0;  // that any choice of kernels could move, library calls being as they are
   int64_t peak_bytes = 0, bound_bytes = 0;
-  int64_t peak_without_recomputing = 0;  // equal to peak_bytes without a memory budget
   passes::Recomputation recomputation;
   int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
   std::map<std::string, int> unfused = {};  // edges between kernels, by why they stayed

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "analysis/liveness.h"
 #include "analysis/memory_classes.h"
 #include "ops/registry.h"
 #include "passes/memory/kernel_part.h"
@@ -14,9 +17,15 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-constexpr double kFlopsPerByte = 16;  // what a core does while it moves a byte
-constexpr int64_t kSmallShare = 8;    // a leaf this many times smaller may be kept for a value
-constexpr int kMaxDepth = 8;          // of values that are made again for a value
+constexpr double kFlopsPerByte = 16;     // what a core does while it moves a byte
+constexpr double kLaunchCost = 1 << 15;  // of a kernel, however small
+constexpr int64_t kSmallShare = 8;       // a leaf this many times smaller may be kept for a value
+constexpr size_t kMaxCopies = 12;        // of a plan: a block of a transformer
+constexpr int kPatience = 64;            // steps without a lower peak
+
+bool is_product(const Node& node) {
+  return node.is("matmul") || node.is("addmm") || node.is("scaled_dot_product_attention");
+}
 
 // One node that is to run again.
 struct Copy {
@@ -33,6 +42,11 @@ struct Plan {
   double cost = 0;             // in bytes moved
 
   Value root() const { return copies.back().root; }
+  bool is_simple() const { return copies.size() == 1 && hoisted.empty(); }
+  std::vector<Value> leaves() const {
+    const Copy& copy = copies.back();
+    return copy.part ? copy.part->leaves : copy.root.node->operands();
+  }
   double score() const { return static_cast<double>(freed_bytes) / cost; }
 };
 
@@ -42,23 +56,30 @@ class Rematerializer {
       : graph_(graph), context_(context), goal_(context.memory_goal()) {}
 
   bool run() {
-    bool changed = false;
-    // Each step frees bytes at one peak; the bound ends a chase from peak to peak.
-    for (int steps_left = 4 * graph_.num_nodes(); steps_left > 0; --steps_left) {
-      graph_.renumber();
-      ranges_.emplace(graph_);
-      if (ranges_->peak_bytes() <= goal_.live_bytes) break;
-      std::optional<Plan> best;
-      for (Value root : ranges_->roots()) {
-        std::optional<Plan> plan = plan_for(root);
-        if (plan && (!best || plan->score() > best->score())) best = std::move(plan);
-      }
-      if (!best) break;
-      apply(*best);
-      changed = true;
-    }
     graph_.renumber();
-    return changed;
+    ranges_.emplace(graph_);
+    const int64_t peak_before = ranges_->peak_bytes();
+    int64_t least = std::numeric_limits<int64_t>::max();
+    double cost_left = goal_.max_cost * (std::isinf(goal_.max_cost) ? 1 : cost_of_step());
+    bool changed = false;
+    // Each round frees bytes at one peak; patience ends a chase from peak to peak.
+    for (int patience = kPatience; patience > 0; --patience) {
+      if (ranges_->peak_bytes() <= goal_.live_bytes) break;
+      if (ranges_->peak_bytes() < least) patience = kPatience;
+      least = std::min(least, ranges_->peak_bytes());
+      const std::vector<Plan> plans = best_plans(cost_left);
+      if (plans.empty()) break;
+      for (const Plan& plan : plans) apply(plan);
+      changed = true;
+      ranges_.emplace(graph_);
+    }
+    if (!changed) return false;
+    context_.recomputation().freed_bytes += peak_before - ranges_->peak_bytes();
+    // Views whose readers have gone to a copy.
+    const auto live = analysis::live_nodes(graph_);
+    graph_.erase_if([&](const Node& node) { return !live.contains(&node); });
+    graph_.renumber();
+    return true;
   }
 
  private:
@@ -77,11 +98,61 @@ class Rematerializer {
 
   // --- planning -------------------------------------------------------------------------------
 
+  // What all nodes cost, in bytes moved.
+  double cost_of_step() const {
+    double sum = 0;
+    for (const auto& node : graph_.nodes()) {
+      if (node->is_placeholder() || ops::has_trait(*node, ops::kViewLike)) continue;
+      const ops::Cost cost = ops::cost_of(*node);
+      sum += cost.flops / kFlopsPerByte + cost.bytes;
+    }
+    return sum;
+  }
+
+  // The plans with the best score that together free what is above the goal, for no more than
+  // `cost_left`. One alone, if it moves or copies more than its value; the last position first
+  // otherwise, so that the others' positions hold while they are applied.
+  std::vector<Plan> best_plans(double& cost_left) {
+    hopeless_.clear();
+    std::vector<Plan> plans;
+    for (Value root : ranges_->roots()) {
+      if (std::optional<Plan> plan = plan_for(root)) plans.push_back(std::move(*plan));
+    }
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const Plan& a, const Plan& b) { return a.score() > b.score(); });
+    int64_t excess = ranges_->peak_bytes() - goal_.live_bytes;
+    std::vector<Plan> best;
+    ir::ValueSet made, read;
+    for (Plan& plan : plans) {
+      if (excess <= 0) break;
+      if (plan.cost > cost_left) continue;
+      if (!best.empty() && (!plan.is_simple() || !is_independent(plan, made, read))) continue;
+      excess -= plan.freed_bytes;
+      cost_left -= plan.cost;
+      made.insert(plan.root());
+      for (Value leaf : plan.leaves()) read.insert(classes().root(leaf));
+      best.push_back(std::move(plan));
+      if (!best.back().is_simple()) break;
+    }
+    std::stable_sort(best.begin(), best.end(),
+                     [](const Plan& a, const Plan& b) { return a.position > b.position; });
+    return best;
+  }
+
+  // It reads nothing that the others make again, and makes nothing again that they read.
+  bool is_independent(const Plan& plan, const ir::ValueSet& made, const ir::ValueSet& read) const {
+    const std::vector<Value> leaves = plan.leaves();
+    return !read.contains(plan.root()) &&
+           std::none_of(leaves.begin(), leaves.end(),
+                        [&](Value leaf) { return made.contains(classes().root(leaf)); });
+  }
+
   // A plan to make the value again after the peak, if it only waits there and that frees bytes.
-  std::optional<Plan> plan_for(Value root) const {
+  std::optional<Plan> plan_for(Value root) {
     const std::vector<int>& accesses = ranges_->accesses(root);
     const int peak = ranges_->peak_position();
     if (accesses.front() >= peak || accesses.back() <= peak) return std::nullopt;
+    if (classes().is_rewritten(root)) return std::nullopt;
     const auto next = std::lower_bound(accesses.begin(), accesses.end(), peak);
     if (*next == peak) return std::nullopt;
     for (auto reader = next; reader != accesses.end(); ++reader) {
@@ -89,16 +160,16 @@ class Rematerializer {
       if (graph_.nodes()[*reader]->phase() == ir::Phase::kOptimizer) return std::nullopt;
     }
     Plan plan;
+    plan.cost = kLaunchCost;
     plan.position = *next;
     plan.freed_bytes = bytes_of(root);
-    if (!add_copy(root, 0, plan) || plan.freed_bytes <= 0) return std::nullopt;
+    if (!add_copy(root, plan) || plan.freed_bytes <= 0) return std::nullopt;
     return plan;
   }
 
   // Adds to the plan what makes the value again at its position.
-  bool add_copy(Value root, int depth, Plan& plan) const {
+  bool add_copy(Value root, Plan& plan) {
     Node& node = *root.node;
-    if (depth > kMaxDepth) return false;
     Copy copy{root, std::nullopt};
     std::vector<Value> leaves = node.operands();
     if (node.body() != nullptr) {
@@ -109,17 +180,17 @@ class Rematerializer {
       leaves = copy.part->leaves;
       plan.cost += copy.part->flops / kFlopsPerByte + static_cast<double>(bytes_of(root));
       for (Value leaf : leaves) plan.cost += static_cast<double>(leaf.type().num_bytes());
-    } else if (goal_.recompute_products && ops::has_trait(node, ops::kLibrary)) {
+    } else if (goal_.recompute_products && is_product(node)) {
       const ops::Cost cost = ops::cost_of(node);
       plan.cost += cost.flops / kFlopsPerByte + cost.bytes;
     } else {
       return false;
     }
     for (Value leaf : leaves) {
-      if (!reach(leaf, root, depth, plan)) return false;
+      if (!reach(leaf, root, plan)) return false;
     }
     plan.copies.push_back(std::move(copy));
-    return true;
+    return plan.copies.size() <= kMaxCopies;
   }
 
   bool is_small(Value value, Value target) const {
@@ -128,7 +199,8 @@ class Rematerializer {
 
   // Sees to it that the leaf of a copy of `target` can be read at the plan's position: it is there
   // anyway, or again; or it is made again too, or kept longer.
-  bool reach(Value leaf, Value target, int depth, Plan& plan) const {
+  bool reach(Value leaf, Value target, Plan& plan) {
+    if (classes().is_rewritten(classes().root(leaf))) return false;
     const Value root = source_of(classes().root(leaf), plan.position);
     if (is_alive(root, plan.position) || contains(plan.hoisted, root)) return true;
     for (const Copy& copy : plan.copies) {
@@ -139,15 +211,17 @@ class Rematerializer {
       return std::all_of(root.node->operands().begin(), root.node->operands().end(),
                          [&](Value operand) { return is_alive(operand, plan.position); });
     }
-    const int64_t freed = plan.freed_bytes;
-    if (goal_.recompute_products && !is_small(root, target)) {
+    const bool may_copy =
+        goal_.recompute_products && !is_small(root, target) && !hopeless_.contains(root);
+    if (may_copy) {
       Plan attempt = plan;
-      if (add_copy(root, depth + 1, attempt)) {
+      if (add_copy(root, attempt)) {
         plan = std::move(attempt);
         return true;
       }
+      hopeless_.insert(root);  // for the other plans of this step too: it bounds the search
     }
-    if (last_access(root) < ranges_->peak_position()) plan.freed_bytes = freed - bytes_of(root);
+    if (last_access(root) < ranges_->peak_position()) plan.freed_bytes -= bytes_of(root);
     return plan.freed_bytes > 0;
   }
 
@@ -186,6 +260,7 @@ class Rematerializer {
       redirect(*nodes[at], old);
       graph_.append(std::move(nodes[at]));
     }
+    graph_.renumber();
   }
 
   // Moves a copy up to the position, with the views that it reads through.
@@ -224,7 +299,9 @@ class Rematerializer {
     if (newest == root) return value;
     if (value == root) return newest;
     Node& view = *value.node;
-    Node* copy = graph_.add(view.op(), {moved(view.operand(0))}, view.attributes(), view.types());
+    std::vector<Value> operands = view.operands();  // `after` has more than one
+    operands[0] = moved(operands[0]);
+    Node* copy = graph_.add(view.op(), std::move(operands), view.attributes(), view.types());
     copy->set_phase(ir::Phase::kBackward);
     copy->set_provenance(view.provenance());
     for (int i = 0; i < view.num_results(); ++i) again_[view.result(i)] = copy->result(i);
@@ -245,6 +322,7 @@ class Rematerializer {
   const MemoryGoal goal_;
   std::optional<analysis::LiveRanges> ranges_;
   ir::ValueMap<Value> copies_;  // root -> its newest copy
+  ir::ValueSet hopeless_;       // roots that no plan of this step could make again as a leaf
   // While a plan is applied: where, and what its readers read instead.
   int position_ = 0;
   ir::ValueMap<Value> again_;
