@@ -153,8 +153,7 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
 
 // What a rank knows of itself enters a graph through its states.
 void Compiled::declare(const trace::State& state) const {
-  const std::vector<std::string> names = data_->states->names();
-  const bool is_new = std::find(names.begin(), names.end(), state.name()) == names.end();
+  const bool is_new = !data_->states->has(state.name());
   data_->states->declare(state);
   if (data_->mesh == nullptr) return;
   if (state.name() == trace::kSeedName && is_new && data_->mesh->mesh.has("data")) {

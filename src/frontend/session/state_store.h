@@ -24,6 +24,7 @@ class StateStore {
 
   ir::Literal get(const std::string& name) const;
   void set(const std::string& name, const ir::Literal& value);
+  bool has(const std::string& name) const { return slots_.contains(name); }
   std::vector<std::string> names() const;
 
   HostStates& host() { return host_; }
