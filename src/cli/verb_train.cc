@@ -32,6 +32,10 @@ void add_optimizer_options(Arguments& arguments, train::TrainConfig& config) {
   arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
   arguments.option("weight-decay", &config.weight_decay, "of weights with two or more dims");
   arguments.option("clip", &config.max_norm, "largest norm of all gradients together; 0: no limit");
+  arguments.option("loss-scale", &config.loss_scale,
+                   "factor of the loss in backward: none, dynamic or a number; steps whose "
+                   "gradients are not finite are skipped");
+  arguments.option("moments", &config.moments, "what AdamW's moments are kept in", {"f32", "bf16"});
 }
 
 void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {

@@ -96,6 +96,7 @@ class Trainer {
         batch_(whole_batch(config)),
         model_(make_language_model(part_of_rank(config))),
         data_(open_dataset(config.data_path, model_->config().block, model_->config().vocab)),
+        loss_scale_(optim::parse_loss_scale(config.loss_scale)),
         optimizer_(model_->module().parameters(), optimizer_config()),
         session_({.seed = config.seed,
                   .options = config.options,
@@ -145,17 +146,25 @@ class Trainer {
             .beta2 = 0.95,
             .epsilon = 1e-8,
             .weight_decay = config_.weight_decay,
-            .max_norm = config_.max_norm};
+            .max_norm = config_.max_norm,
+            .loss_scale = loss_scale_,
+            .moment_dtype = config_.moments == "bf16" ? ir::DType::kBF16 : ir::DType::kF32};
   }
 
   trace::Outputs trace_step(const Tensor& tokens, const Tensor& targets) {
     const int64_t num_parts = config_.num_micro_batches;
-    const auto [loss, gradients] = trace::accumulate(
-        num_parts, {tokens, targets},
-        [&](const auto& slice) { return loss_of(slice[0], slice[1], targets, num_parts); });
+    const auto [scaled_loss, gradients] =
+        trace::accumulate(num_parts, {tokens, targets}, [&](const auto& slice) {
+          const Tensor loss = loss_of(slice[0], slice[1], targets, num_parts);
+          return loss_scale_ ? (*loss_scale_)(loss) : loss;
+        });
+    // Read here: the optimizer sets the next step's.
+    const Tensor scale = loss_scale_ ? loss_scale_->value(tokens.trace()) : Tensor();
     const optim::Metrics metrics = optimizer_.step(nn::replicate(gradients, mesh_));
+    const Tensor loss = loss_scale_ ? scaled_loss / scale : scaled_loss;
     trace::Outputs outputs = {{"loss", mean(loss)}, {"learning_rate", metrics.learning_rate}};
     if (config_.max_norm > 0) outputs.emplace_back("gradient_norm", metrics.gradient_norm);
+    if (loss_scale_) outputs.emplace_back("loss_scale", scale);
     return outputs;
   }
 
@@ -422,6 +431,7 @@ class Trainer {
   bool is_over_ = false;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Dataset> data_;
+  std::optional<optim::LossScale> loss_scale_;
   optim::AdamW optimizer_;
   session::Session session_;
   TensorBoardWriter tensorboard_;

@@ -20,6 +20,8 @@ struct TrainConfig {
   double learning_rate = 2e-3, final_learning_rate = 2e-4;
   int64_t warmup_steps = 50;
   double weight_decay = 0.1, max_norm = 1.0;
+  std::string loss_scale = "none";  // or dynamic, or a number (optim::LossScale)
+  std::string moments = "f32";      // or bf16
   int64_t seed = 1;
   int64_t eval_every = 200, num_eval_batches = 8;
   int64_t sample_length = 200;       // tokens

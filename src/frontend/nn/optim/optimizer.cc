@@ -1,5 +1,7 @@
 #include "frontend/nn/optim/optimizer.h"
 
+#include <limits>
+
 #include "base/error.h"
 #include "frontend/trace/functions.h"
 
@@ -9,11 +11,13 @@ namespace {
 using trace::State;
 using trace::Tensor;
 
-std::vector<State> moments(const std::vector<trace::Parameter>& parameters, const char* kind) {
+std::vector<State> moments(const std::vector<trace::Parameter>& parameters, const char* kind,
+                           ir::DType dtype = ir::DType::kF32) {
   std::vector<State> states;
   for (const trace::Parameter& parameter : parameters) {
-    states.emplace_back(fmt::format("optimizer.{}.{}", kind, parameter.name()), parameter.type(),
-                        ir::StateRole::kMoment, trace::Initializer::constant(0));
+    states.emplace_back(fmt::format("optimizer.{}.{}", kind, parameter.name()),
+                        ir::TensorType{dtype, parameter.shape()}, ir::StateRole::kMoment,
+                        trace::Initializer::constant(0));
   }
   return states;
 }
@@ -35,21 +39,26 @@ std::vector<State> select(const std::vector<State>& states,
 struct FlatStep {
   Tensor parameters, gradients;  // flat; gradients clipped
   Tensor decay;                  // flat: weight decay of each element; empty for none
-  Tensor count;                  // f64[]: 1 at the first step
   Metrics metrics;
 };
 
 FlatStep begin(const FlatRange& range, const Schedule& schedule, double max_norm,
-               double weight_decay, trace::Trace& trace) {
+               double weight_decay, trace::Trace& trace,
+               const std::optional<LossScale>& loss_scale = {}) {
   FlatStep step;
   step.gradients = range.pack_gradients();
+  if (loss_scale) {
+    step.gradients = step.gradients * reciprocal(loss_scale->value(trace));
+    // False for NaN too.
+    step.metrics.is_finite = lt(amax(abs(step.gradients)), std::numeric_limits<double>::infinity());
+    loss_scale->update(trace, step.metrics.is_finite);
+  }
   if (max_norm > 0) {
     step.metrics.gradient_norm = sqrt(sum(step.gradients * step.gradients));
     step.gradients = step.gradients * minimum(max_norm / (step.metrics.gradient_norm + 1e-6), 1.0);
   }
   step.parameters = range.pack_states(range.parameters());
   const Tensor done = trace.step().to(ir::DType::kF64);
-  step.count = done + 1.0;
   step.metrics.learning_rate = schedule.rate(done).to(ir::DType::kF32);
   if (weight_decay > 0 && range.num_decay_elements() > 0) {
     const Tensor position = trace.iota({ir::DType::kI64, {range.num_elements()}}, 0);
@@ -64,8 +73,10 @@ FlatStep begin(const FlatRange& range, const Schedule& schedule, double max_norm
 AdamW::AdamW(std::vector<trace::Parameter> parameters, AdamWConfig config)
     : parameters_(std::move(parameters)),
       config_(config),
-      first_(moments(parameters_, "m")),
-      second_(moments(parameters_, "v")) {
+      first_(moments(parameters_, "m", config_.moment_dtype)),
+      second_(moments(parameters_, "v", config_.moment_dtype)),
+      updates_("optimizer.updates", {ir::DType::kI64, {}}, ir::StateRole::kBuffer,
+               trace::Initializer::constant(0)) {
   const AdamWConfig& c = config;
   c.learning_rate.check();
   if (!(c.beta1 >= 0 && c.beta1 < 1 && c.beta2 >= 0 && c.beta2 < 1 && c.epsilon > 0 &&
@@ -75,6 +86,17 @@ AdamW::AdamW(std::vector<trace::Parameter> parameters, AdamWConfig config)
         "lie in [0, 1), epsilon above 0, the others from 0",
         c.beta1, c.beta2, c.epsilon, c.weight_decay, c.max_norm);
   }
+  if (c.moment_dtype != ir::DType::kF32 && c.moment_dtype != ir::DType::kBF16) {
+    throw_user_error("AdamW with moments in {}: use f32 or bf16", ir::dtype_name(c.moment_dtype));
+  }
+}
+
+// Of updates, this one included; f64[].
+Tensor AdamW::count(trace::Trace& trace, const Tensor& is_finite) const {
+  if (!config_.loss_scale) return trace.step().to(ir::DType::kF64) + 1.0;
+  const Tensor done = trace.read(updates_);
+  trace.update(updates_, where(is_finite, done + 1, done));
+  return done.to(ir::DType::kF64) + 1.0;
 }
 
 Metrics AdamW::step(const trace::Gradients& gradients, trace::Location where) {
@@ -86,24 +108,31 @@ Metrics AdamW::step(const trace::Gradients& gradients, trace::Location where) {
   const std::vector<State> first = select(first_, parameters_, range.parameters());
   const std::vector<State> second = select(second_, parameters_, range.parameters());
 
-  const FlatStep s =
-      begin(range, config_.learning_rate, config_.max_norm, config_.weight_decay, trace);
+  const FlatStep s = begin(range, config_.learning_rate, config_.max_norm, config_.weight_decay,
+                           trace, config_.loss_scale);
   const Tensor& g = s.gradients;
-  const Tensor m = config_.beta1 * range.pack_states(first) + (1 - config_.beta1) * g;
-  const Tensor v = config_.beta2 * range.pack_states(second) + (1 - config_.beta2) * (g * g);
+  const Tensor m_before = range.pack_states(first), v_before = range.pack_states(second);
+  const Tensor m = config_.beta1 * m_before.to(ir::DType::kF32) + (1 - config_.beta1) * g;
+  const Tensor v = config_.beta2 * v_before.to(ir::DType::kF32) + (1 - config_.beta2) * (g * g);
+  const Tensor count = this->count(trace, s.metrics.is_finite);
   // Bias corrections in float64: 1 - beta^t cancels.
   const auto correction = [&](double beta) {
     const Tensor base = trace.full({ir::DType::kF64, {}}, beta);
-    return 1.0 - pow(base, s.count);
+    return 1.0 - pow(base, count);
   };
   const Tensor first_correction = correction(config_.beta1).to(ir::DType::kF32);
   const Tensor second_root = sqrt(correction(config_.beta2)).to(ir::DType::kF32);
   const Tensor& rate = s.metrics.learning_rate;
   const Tensor decayed = s.decay ? s.parameters * (1.0 - rate * s.decay) : s.parameters;
   const Tensor denominator = sqrt(v) / second_root + config_.epsilon;
-  range.update(range.parameters(), decayed - (rate / first_correction) * (m / denominator));
-  range.update(first, m);
-  range.update(second, v);
+  const Tensor next = decayed - (rate / first_correction) * (m / denominator);
+  // A step that is skipped keeps every bit.
+  const auto unless_skipped = [&](const Tensor& updated, const Tensor& before) {
+    return config_.loss_scale ? trace::where(s.metrics.is_finite, updated, before) : updated;
+  };
+  range.update(range.parameters(), unless_skipped(next, s.parameters));
+  range.update(first, unless_skipped(m.to(config_.moment_dtype), m_before));
+  range.update(second, unless_skipped(v.to(config_.moment_dtype), v_before));
   return s.metrics;
 }
 
