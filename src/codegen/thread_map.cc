@@ -83,6 +83,7 @@ struct Needs {              // of one column
   int64_t kept = 0;         // bytes
   int64_t accumulated = 0;  // bytes
   int64_t loaded = 0;       // bytes, in the sweep that loads most
+  int64_t fixed = 0;        // bytes that are the same in all rows: the compiler may hold them
   bool has_reduce = false, has_row_sink = false, has_segments = false;
   bool sums_columns = false, sums_all = false;
 };
@@ -90,8 +91,12 @@ struct Needs {              // of one column
 Needs needs_of(const Loop& loop) {
   Needs needs;
   for (const Instruction& i : loop.instructions) {
-    const bool is_kept = i.keep || i.kind == Kind::kSegmentSum;
-    if (is_kept) needs.kept += kept_bytes(loop, i);
+    if (i.keep || i.kind == Kind::kSegmentSum) needs.kept += kept_bytes(loop, i);
+    const bool is_fixed = i.kind == Kind::kLoad && i.domain == Domain::kElement && !i.keep &&
+                          i.access.inner_stride != 0 && !varies_by_row(i.access);
+    if (is_fixed) needs.fixed += bytes_of(loop, i.access);
+    // Beside the sums of a group's own row, those of its share in another's long segment.
+    if (i.kind == Kind::kSegmentSum) needs.fixed += kept_bytes(loop, i);
     needs.has_reduce |= i.kind == Kind::kReduce;
     needs.has_segments |= i.kind == Kind::kSegmentSum;
     const bool is_sink = i.kind == Kind::kStore || i.kind == Kind::kAccumulate;
@@ -167,8 +172,9 @@ void choose_group(const Loop& loop, const Needs& needs, ThreadMap& map) {
   }
   const auto is_too_much = [&] {
     const int64_t steps = divided(accesses, map.threads_per_row);
-    return steps > kMaxSteps ||
-           registers_for(needs, steps * map.width) > held_registers(map.threads_per_row);
+    const int64_t columns = steps * map.width;
+    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 >
+                                    held_registers(map.threads_per_row);
   };
   while (is_too_much() && map.threads_per_row < kWideBlock) {
     map.threads_per_row = std::min(std::max(32, map.threads_per_row * 2), kWideBlock);
@@ -192,7 +198,9 @@ void map_rows(const Loop& loop, const ir::DeviceSpec& device, const Needs& needs
   map.rows_in_flight = choose_rows_in_flight(loop, needs, map);
   const int64_t in_flight = needs.loaded * columns * (map.rows_in_flight - 1) / 4;
   const int64_t registers = std::min<int64_t>(
-      kOtherRegisters + registers_for(needs, columns) + in_flight + map.width, 255);
+      kOtherRegisters + registers_for(needs, columns) + needs.fixed * columns / 8 + in_flight +
+          map.width,
+      255);
   map.blocks_at_once = static_cast<int>(
       std::clamp<int64_t>(kFileRegisters / ((registers + 7) / 8 * 8 * map.threads()), 1,
                           std::min(32, kThreadsAtOnce / map.threads())));
