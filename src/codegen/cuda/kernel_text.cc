@@ -193,8 +193,12 @@ std::string KernelText::apply(int id) const {
     const bool is_condition = i.op == ir::ScalarOp::kWhere && o == 0;
     operands.push_back(operand(i.operands[o], is_condition ? CType::kBool : operation));
   }
-  if (i.op == ir::ScalarOp::kExp && is_rounded_[i.operands[0]]) {
-    return fmt::format("exp_of_rounded({})", operands[0]);
+  if (operation == CType::kFloat && is_rounded_[i.operands[0]]) {
+    if (i.op == ir::ScalarOp::kExp) return fmt::format("exp_of_rounded({})", operands[0]);
+    if (i.op == ir::ScalarOp::kTanh) return fmt::format("tanh_of_rounded({})", operands[0]);
+  }
+  if (operation == CType::kFloat && i.op == ir::ScalarOp::kDiv && is_rounded_[id]) {
+    return fmt::format("divide_rounded({}, {})", operands[0], operands[1]);
   }
   return apply_text(i, operation, types_.of(id), operands);
 }
