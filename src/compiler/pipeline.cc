@@ -7,6 +7,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/isolate.h"
 #include "passes/fuse/legalize_reductions.h"
+#include "passes/fuse/move_converts.h"
 #include "passes/fuse/scale_before_sum.h"
 #include "passes/fuse/select_gathers.h"
 #include "passes/fuse/widen_products.h"
@@ -44,6 +45,8 @@ constexpr PipelineStep kPipeline[] = {
      "constants are on the right, and reductions have their final axes"},
     {"chunk_loss_head", passes::chunk_loss_head,
      "the loss and its gradient have their final form, and nothing is fused"},
+    {"move_converts", passes::move_converts,
+     "the loss head reads converts where they are; a product is widened only if its convert stays"},
     {"widen_products", passes::widen_products, "who reads a product is final"},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
