@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/lower.h"
 #include "compiler/assign_memory.h"
+#include "ir/program/attention_workspace.h"
 #include "ir/state_role.h"
 #include "ops/collective/collective.h"
 #include "ops/conv/pooling.h"
@@ -266,7 +267,8 @@ class ProgramBuilder {
       work.grad_k = result(1);
       work.grad_v = result(2);
       work.num_splits = work.wanted_splits();
-      buffers_.push_back({Segment::kScratch, work.workspace_bytes()});
+      buffers_.push_back({Segment::kScratch, device_.is_cuda() ? ir::gpu_workspace_bytes(work)
+                                                               : work.workspace_bytes()});
       work.workspace = address(static_cast<int>(buffers_.size()) - 1, 0, ir::DType::kF32);
     }
     add_call(node, work);

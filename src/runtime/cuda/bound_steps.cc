@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "ir/program/attention_workspace.h"
 
 namespace monograph::runtime {
 
@@ -19,10 +20,19 @@ BoundSteps::BoundSteps(const ir::Program& program, const std::vector<ir::KernelI
     steps_.push_back(
         std::visit([&](const auto& work) { return bind(work, step.name); }, step.work));
   }
+  place_attention_workspaces();
+}
+
+// In the plan where it is large enough, else in memory that all share.
+void BoundSteps::place_attention_workspaces() {
   int64_t num_bytes = 0;
-  for (const auto& each : attentions_) num_bytes = std::max(num_bytes, each->workspace_bytes());
+  for (const auto& each : attentions_) {
+    if (each->workspace() == 0) num_bytes = std::max(num_bytes, each->workspace_bytes());
+  }
   attention_workspace_ = {context_, num_bytes};
-  for (const auto& each : attentions_) each->set_workspace(attention_workspace_.address());
+  for (const auto& each : attentions_) {
+    if (each->workspace() == 0) each->set_workspace(attention_workspace_.address());
+  }
 }
 
 BoundSteps::~BoundSteps() = default;
@@ -100,6 +110,9 @@ BoundSteps::Launch BoundSteps::bind(const ir::AttentionStep& step, const std::st
     std::shared_ptr<CudnnAttention> attention =
         CudnnAttention::create(step, locate_, *cudnn_, &refusal);
     if (attention != nullptr) {
+      if (step.is_backward && attention->workspace_bytes() <= ir::gpu_workspace_bytes(step)) {
+        attention->set_workspace(locate_(step.workspace));
+      }
       attentions_.push_back(attention);
       return [attention](const Stream& stream) { attention->run(stream); };
     }

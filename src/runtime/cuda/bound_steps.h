@@ -52,6 +52,7 @@ class BoundSteps {
     throw_user_error("step '{}' cannot run on a GPU: use --device cpu", name);
   }
   void load(const ir::Program& program, const std::vector<ir::KernelImage>& kernels);
+  void place_attention_workspaces();
   void allocate_flags(const ir::Program& program);
 
   struct LoadedLaunch {

@@ -245,6 +245,10 @@ int64_t CudnnAttention::workspace_bytes() const {
   return bound_->plan->workspace_bytes;
 }
 
+CUdeviceptr CudnnAttention::workspace() const {
+  return bound_->workspace;
+}
+
 void CudnnAttention::set_workspace(CUdeviceptr workspace) {
   bound_->workspace = workspace;
 }

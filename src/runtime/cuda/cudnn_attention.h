@@ -38,6 +38,7 @@ class CudnnAttention {
 
   void run(const device::cuda::Stream& stream) const;
   int64_t workspace_bytes() const;
+  CUdeviceptr workspace() const;  // 0: not set yet
   // May be shared: steps of one stream follow each other.
   void set_workspace(CUdeviceptr workspace);
   // Chooses the fastest plan by time, for all steps that share it; writes the results.

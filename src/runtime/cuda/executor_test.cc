@@ -9,6 +9,7 @@
 #include "device/cuda/availability.h"
 #include "device/cuda/fake_driver.h"
 #include "device/cuda/nvrtc.h"
+#include "ir/program/attention_workspace.h"
 
 // Programs on the GPU beside the same Programs on the CPU's executor.
 namespace monograph::runtime {
@@ -218,7 +219,7 @@ void add_attention(Problem& problem, DType dtype, int64_t heads, int64_t kv_head
   const auto grads = packed(problem.output("grad_qkv", dtype, {batch * length, row}));
   step.grad_q = grads[0], step.grad_k = grads[1], step.grad_v = grads[2];
   step.num_splits = step.wanted_splits();
-  step.workspace = problem.scratch(step.workspace_bytes());
+  step.workspace = problem.scratch(std::max(step.workspace_bytes(), ir::gpu_workspace_bytes(step)));
   problem.step(step);
 }
 
@@ -424,7 +425,9 @@ TEST(CudaExecutor, SaysWhatDoesNotFit) {
   const std::string text = out_of_memory_text(program, 9'000'000, 4'000'000, 10'000'000);
   EXPECT_THAT(text, testing::HasSubstr("peaks at 11.0 MB (weights 2.0, scratch 9.0), 9.0 MB of that"
                                        " are still to be had, and 4.0 of 10.0 MB are free"));
-  EXPECT_THAT(text, testing::HasSubstr("--batch"));
+  EXPECT_THAT(text, testing::HasSubstr("a --batch of at most 44 % of this one would fit"));
+  EXPECT_THAT(out_of_memory_text(program, 11'000'000, 1'000'000, 10'000'000),
+              testing::HasSubstr("no --batch would fit: use a smaller model"));
 }
 
 }  // namespace
