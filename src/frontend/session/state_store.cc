@@ -66,8 +66,8 @@ void StateStore::bring(const std::vector<std::string>& states, StateStorage& sto
     Slot& known = slots_.at(name);
     std::vector<StateStorage*>& current = known.current;
     if (std::find(current.begin(), current.end(), &storage) != current.end()) continue;
-    const bool is_zero = current.empty() && name != trace::kSeedName && known.initial->is_zero();
-    if (!is_zero || !storage.write_zeros(name, known.type)) {
+    const bool begins = current.empty() && name != trace::kSeedName;
+    if (!begins || !storage.write_initial(name, known.type, *known.initial, seed_)) {
       storage.write(name, value(name, known));
     }
     current.push_back(&storage);

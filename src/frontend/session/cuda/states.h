@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "device/cuda/stream.h"
 #include "frontend/session/state_storage.h"
 
@@ -18,7 +20,8 @@ class CudaStates : public StateStorage {
   int64_t num_moves() const { return num_moves_; }
 
   void write(const std::string& name, const ir::Literal& value) override;
-  bool write_zeros(const std::string& name, const ir::TensorType& type) override;
+  bool write_initial(const std::string& name, const ir::TensorType& type,
+                     const trace::Initializer& initializer, int64_t seed) override;
   ir::Literal read(const std::string& name) const override;
 
  private:
@@ -26,6 +29,11 @@ class CudaStates : public StateStorage {
 
   device::cuda::ContextPtr context_;
   device::cuda::Stream copies_;
+  struct Staging {  // what is made here while the other is copied
+    device::cuda::PinnedMemory memory;
+    device::cuda::Event copied;
+  };
+  std::vector<Staging> stagings_;
   passes::StateLayout layout_;
   std::array<device::cuda::DeviceMemory, ir::kNumSegments> memory_;
   runtime::SegmentBases bases_ = {};
