@@ -99,11 +99,15 @@ int run_train(std::span<const std::string> args) {
   add_record_options(arguments, records);
   arguments.option("json", &json, "print the report as JSON and nothing else");
   add_compile_options(arguments, config.options);
+  MeshOptions mesh;
+  add_mesh_options(arguments, mesh);
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
+  config.strategy = nn::parse_shard_strategy(mesh.strategy);
   world = comm::join_world(comm::world_from_environment());
-  if (world->size > 1) {
-    config.mesh = runtime::make_mesh_context(ir::Mesh({{"data", world->size}}), *world);
+  if (world->size > 1 || !mesh.axes.empty()) {
+    if (mesh.axes.empty()) mesh.axes = {fmt::format("dp={}", world->size)};
+    config.mesh = runtime::make_mesh_context(mesh.mesh(), *world);
     add_rank(records, world->rank);
   }
   EventLog events = records.events.empty()

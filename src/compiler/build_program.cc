@@ -327,8 +327,12 @@ class ProgramBuilder {
     step.lane = ir::Lane::kCommunication;
     step.waits = std::move(waits);
     step.bytes_moved = step.bytes_least = std::get<ir::CollectiveStep>(step.work).num_bytes();
-    const std::string& first = node.operands().front().node->provenance().scope;
-    const std::string& last = node.operands().back().node->provenance().scope;
+    const std::string unit = node.attribute_or("unit", std::string());
+    const auto scope_of = [&](Value operand) {
+      return unit.empty() ? operand.node->provenance().scope : unit;
+    };
+    const std::string first = scope_of(node.operands().front());
+    const std::string last = scope_of(node.operands().back());
     step.name = fmt::format("{} {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
                             starts_.size());
     if (!first.empty()) step.name += ": " + first;

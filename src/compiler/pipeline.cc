@@ -2,6 +2,7 @@
 
 #include "passes/collective/bucket_all_reduce.h"
 #include "passes/collective/overlap_collectives.h"
+#include "passes/collective/prefetch_units.h"
 #include "passes/collective/start_collectives.h"
 #include "passes/fuse/fold_bias.h"
 #include "passes/fuse/fuse.h"
@@ -54,6 +55,8 @@ constexpr PipelineStep kPipeline[] = {
     {"start_collectives", passes::start_collectives,
      "no pass above looks into two halves of a collective", true},
     {"overlap_collectives", passes::overlap_collectives, "the order of all other nodes is final"},
+    {"prefetch_units", passes::prefetch_units,
+     "it has begun all collectives as early as can be, and units would fill the memory"},
 };
 
 }  // namespace

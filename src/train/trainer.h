@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/event.h"
+#include "frontend/nn/fully_shard.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/session/session.h"
 #include "train/models.h"
@@ -31,8 +32,10 @@ struct TrainConfig {
   int64_t checkpoint_keep = 3;
   bool resume = false;  // go on from the newest checkpoint, if there is one
   session::CompileOptions options;
-  // Axis "data": the ranks, each of which trains on its part of every batch. Null: one rank.
+  // Axes "data" or "dp", and "fsdp": the ranks, each of which trains on its part of every batch;
+  // those of "fsdp" also keep parts of the parameters. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;
+  nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;  // of axis "fsdp"
   bool is_quiet = false;  // only errors and, if asked for, JSON
 };
 

@@ -8,7 +8,10 @@ namespace monograph::session {
 compiler::PassOptions pass_options(const CompileOptions& options) {
   std::vector<std::string> disabled = options.disabled_passes;
   if (options.comm_optimization_level < 1) disabled.emplace_back("bucket_all_reduce");
-  if (options.comm_optimization_level < 2) disabled.emplace_back("overlap_collectives");
+  if (options.comm_optimization_level < 2) {
+    disabled.emplace_back("overlap_collectives");
+    disabled.emplace_back("prefetch_units");
+  }
   return {.disabled = std::move(disabled),
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,

@@ -11,6 +11,7 @@
 #include "frontend/session/build_events.h"
 #include "frontend/session/cuda_backend.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/sharding.h"
 #include "frontend/session/state_store.h"
 #include "frontend/session/statement.h"
 #include "frontend/session/variant.h"
@@ -135,20 +136,39 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
-  variant->graph = traced->finish(outputs);
+  variant->graph = shard(*traced, traced->finish(outputs), variant->record.remarks);
   variant->signature = {call.types, traced->switches()};
   variant->reads = traced->host_reads();
   variant->numbers = call.journal;
   variant->unused_parameters = traced->unused_parameters();
-  for (const auto& known : traced->states()) {
-    declare(known.state);
-    variant->states.push_back(known.state.name());
-  }
+  declare_states(*traced, *variant->graph);
+  for (const ir::Node* state : variant->graph->states()) variant->states.push_back(state->name());
   for (const ir::Graph::Update& update : variant->graph->updates()) {
     variant->updated.push_back(update.state->name());
   }
   variant->record.trace_ns = ns_since(start);
   return variant;
+}
+
+void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph) const {
+  for (const auto& known : trace.states()) {
+    if (known.state.flat_unit() == nullptr) declare(known.state);
+  }
+  const std::vector<trace::State> states = states_of(trace);
+  for (const ir::FlatStates& range : trace::flat_states_of(states)) {
+    std::shared_ptr<comm::Communicator> group;
+    if (data_->mesh != nullptr) {
+      data_->mesh->along(range.unit->axis, range.unit->axis_size);
+      group = data_->mesh->communicators.at(range.unit->axis);
+    }
+    data_->states->declare(range, states, std::move(group));
+  }
+  for (const ir::Node* state : graph.states()) {
+    if (state->name().starts_with(ir::kCoordinatePrefix)) {
+      declare({state->name(), state->types()[0], ir::StateRole::kBuffer,
+               trace::Initializer::constant(0)});
+    }
+  }
 }
 
 // What a rank knows of itself enters a graph through its states.
@@ -157,15 +177,15 @@ void Compiled::declare(const trace::State& state) const {
   const bool is_new = std::find(names.begin(), names.end(), state.name()) == names.end();
   data_->states->declare(state);
   if (data_->mesh == nullptr) return;
-  if (state.name() == trace::kSeedName && is_new && data_->mesh->mesh.has("data")) {
+  if (state.name() == trace::kSeedName && is_new) {
     // Ranks with parts of a batch drop elements of their own.
-    const auto& group = data_->mesh->along("data", data_->mesh->mesh.size("data"));
     const auto seed = static_cast<uint64_t>(data_->states->get(state.name()).get_i64(0));
-    const uint64_t own = seed + static_cast<uint64_t>(group.rank()) * kSeedStride;
+    const int64_t part = data_->mesh->mesh.batch_part(data_->mesh->rank).first;
+    const uint64_t own = seed + static_cast<uint64_t>(part) * kSeedStride;
     data_->states->set(state.name(), ir::Literal::from_i64({}, {static_cast<int64_t>(own)}));
   }
-  if (!state.name().starts_with(trace::kCoordinatePrefix)) return;
-  const std::string axis = state.name().substr(trace::kCoordinatePrefix.size());
+  if (!state.name().starts_with(ir::kCoordinatePrefix)) return;
+  const std::string axis = state.name().substr(ir::kCoordinatePrefix.size());
   const auto& group = data_->mesh->along(axis, data_->mesh->mesh.size(axis));
   data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));
 }
@@ -425,6 +445,10 @@ Compiled Session::compile_traced(TracedFunction function, CompileOptions options
 
 ir::Literal Session::state(const std::string& name) const {
   return states_->get(name);
+}
+
+ir::TensorType Session::state_type(const std::string& name) const {
+  return states_->type(name);
 }
 
 void Session::set_state(const std::string& name, const ir::Literal& value) {

@@ -40,6 +40,15 @@ void Gradients::add(const State& parameter, Tensor gradient) {
   gradients_.push_back(std::move(gradient));
 }
 
+void Gradients::take_mean_of_units(MeanOver mean) {
+  for (const MeanOver& known : means_) {
+    if (known.axis != mean.axis) continue;
+    throw_user_error(
+        "gradients are reduced twice over axis '{}': call replicate once for each axis", mean.axis);
+  }
+  means_.push_back(std::move(mean));
+}
+
 const Tensor* Gradients::find(const State& parameter) const {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].is_same(parameter)) return &gradients_[i];

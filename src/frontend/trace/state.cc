@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "frontend/trace/stream.h"
 
@@ -95,5 +96,37 @@ ir::Literal Initializer::make(const ir::TensorType& type, std::string_view name,
 State::State(std::string name, ir::TensorType type, ir::StateRole role, Initializer initializer)
     : data_(std::make_shared<Data>(Data{std::move(name), std::move(type), role, initializer,
                                         std::make_shared<bool>(false)})) {}
+
+State State::moment_of(const State& parameter, const std::string& prefix) {
+  State moment(prefix + parameter.name(), parameter.type(), ir::StateRole::kMoment,
+               Initializer::constant(0));
+  moment.data_->prefix = prefix;
+  moment.data_->sharding = parameter.data_->sharding;
+  return moment;
+}
+
+void State::put_into(std::shared_ptr<const ir::FlatUnit> unit, int index) {
+  if (flat_unit() != nullptr) {
+    throw_user_error("parameter '{}' is sharded already, in unit '{}': shard a model once", name(),
+                     flat_unit()->name);
+  }
+  *data_->sharding = {std::move(unit), index};
+}
+
+std::vector<ir::FlatStates> flat_states_of(const std::vector<State>& states) {
+  std::vector<ir::FlatStates> result;
+  for (const State& state : states) {
+    const auto& unit = state.flat_unit();
+    if (unit == nullptr) continue;
+    const std::string name = fmt::format("{}flat.{}", state.prefix(), unit->name);
+    const auto is_it = [&](const ir::FlatStates& known) { return known.name == name; };
+    if (std::any_of(result.begin(), result.end(), is_it)) continue;
+    result.push_back({name, state.role(), unit, {}});
+    for (const ir::FlatUnit::Member& member : unit->members) {
+      result.back().members.push_back(state.prefix() + member.name);
+    }
+  }
+  return result;
+}
 
 }  // namespace monograph::trace

@@ -5,6 +5,7 @@
 #include "analysis/liveness.h"
 #include "base/error.h"
 #include "frontend/trace/stream.h"
+#include "ir/mesh.h"
 #include "ops/registry.h"
 
 namespace monograph::trace {
@@ -98,7 +99,7 @@ Tensor Trace::step() {
 
 Tensor Trace::coordinate(std::string_view axis) {
   const auto [found, is_new] = coordinates_.try_emplace(
-      std::string(axis), fmt::format("{}{}", kCoordinatePrefix, axis),
+      std::string(axis), fmt::format("{}{}", ir::kCoordinatePrefix, axis),
       ir::TensorType{ir::DType::kI64, {}}, ir::StateRole::kBuffer, Initializer::constant(0));
   return read(found->second);
 }

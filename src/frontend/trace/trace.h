@@ -22,8 +22,6 @@ using Outputs = std::vector<std::pair<std::string, Tensor>>;
 
 inline constexpr std::string_view kSeedName = "rng.seed";
 inline constexpr std::string_view kStepName = "step";
-// State "mesh.AXIS": the place of this rank on a mesh axis; set by the session, never saved.
-inline constexpr std::string_view kCoordinatePrefix = "mesh.";
 
 // Builds the one graph of a step. There is no current trace: an op reaches it through its operands.
 class Trace : public std::enable_shared_from_this<Trace> {

@@ -80,37 +80,76 @@ bool is_fixed(const Node& node) {
   return node.phase() == ir::Phase::kOptimizer;
 }
 
+// Made where it is first read, and not when its operands are there: a gathered unit, and what
+// depends on gathered units alone.
+std::unordered_set<const Node*> made_on_demand(const ir::Graph& graph) {
+  std::unordered_set<const Node*> result;
+  for (const auto& node : graph.nodes()) {
+    const auto& operands = node->operands();
+    const bool is_gather = node->is("all_gather") && node->attributes().contains("unit");
+    const bool follows = !operands.empty() &&
+                         std::all_of(operands.begin(), operands.end(),
+                                     [&](Value operand) { return result.contains(operand.node); });
+    if (is_gather || follows) result.insert(node.get());
+  }
+  return result;
+}
+
+// The nodes in the order in which they run.
+class Order {
+ public:
+  explicit Order(const ir::Graph& graph) : live_(graph) {}
+
+  void run(Node* node) {
+    if (!done_.insert(node).second) return;
+    for (Value operand : node->operands()) run(operand.node);
+    live_.run(*node);
+    nodes_.push_back(node);
+  }
+  const LiveBytes& live() const { return live_; }
+  std::vector<Node*> take() { return std::move(nodes_); }
+
+ private:
+  LiveBytes live_;
+  std::unordered_set<const Node*> done_;
+  std::vector<Node*> nodes_;
+};
+
 std::vector<Node*> greedy_order(const ir::Graph& graph) {
-  LiveBytes live(graph);
+  const std::unordered_set<const Node*> on_demand = made_on_demand(graph);
+  Order order(graph);
   std::unordered_map<const Node*, int> waiting;
   std::unordered_map<const Node*, std::vector<Node*>> followers;
-  std::vector<Node*> ready, order, last;
+  std::vector<Node*> ready, last;
   for (const auto& node : graph.nodes()) {
     if (is_fixed(*node)) {
       last.push_back(node.get());
       continue;
     }
+    if (on_demand.contains(node.get())) continue;
     std::unordered_set<const Node*> before;
-    for (Value operand : node->operands()) before.insert(operand.node);
+    for (Value operand : node->operands()) {
+      if (!on_demand.contains(operand.node)) before.insert(operand.node);
+    }
     waiting[node.get()] = static_cast<int>(before.size());
     for (const Node* operand : before) followers[operand].push_back(node.get());
     if (before.empty()) ready.push_back(node.get());
   }
   while (!ready.empty()) {
     const auto best = std::min_element(ready.begin(), ready.end(), [&](Node* a, Node* b) {
-      const int64_t x = live.change(*a), y = live.change(*b);
+      const int64_t x = order.live().change(*a), y = order.live().change(*b);
       return x != y ? x < y : a->id() < b->id();
     });
     Node* node = *best;
     ready.erase(best);
-    live.run(*node);
-    order.push_back(node);
+    order.run(node);
     for (Node* follower : followers[node]) {
       if (--waiting[follower] == 0) ready.push_back(follower);
     }
   }
-  order.insert(order.end(), last.begin(), last.end());
-  return order;
+  std::vector<Node*> nodes = order.take();
+  nodes.insert(nodes.end(), last.begin(), last.end());
+  return nodes;
 }
 
 }  // namespace
