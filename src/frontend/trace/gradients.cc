@@ -13,7 +13,9 @@ namespace {
 ir::ValueMap<ir::Value> differentiate_at(const Tensor& loss, const std::vector<ir::Value>& wrt,
                                          const Location& where) {
   try {
-    return passes::differentiate(loss.trace().graph(), loss.value(), wrt, loss.trace().context());
+    Trace& trace = loss.trace();
+    return passes::differentiate(trace.graph(), loss.value(), wrt, trace.context(),
+                                 trace.custom_gradients());
   } catch (const UserError& error) {
     throw_user_error("{}\n  in backward() at {}:{}", error.what(), where.file_name(), where.line());
   }
@@ -27,7 +29,8 @@ void check_backward(const Tensor& loss, const std::vector<Trace::TracedState>& p
     const auto gradient = found.find(known.node->result());
     gradients.push_back({known.node, gradient == found.end() ? ir::Value{} : gradient->second});
   }
-  const auto violations = passes::check_gradients(loss.trace().graph(), loss.value(), gradients);
+  const auto violations = passes::check_gradients(loss.trace().graph(), loss.value(), gradients,
+                                                  !loss.trace().custom_gradients().empty());
   if (!violations.empty()) {
     throw_internal_error("backward is not consistent:\n{}", ir::to_text(violations));
   }

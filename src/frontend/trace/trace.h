@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "frontend/trace/tensor.h"
 #include "ir/graph.h"
 #include "ops/builder.h"
+#include "passes/autodiff/autodiff.h"
 #include "passes/pass.h"
 
 namespace monograph::trace {
@@ -64,6 +66,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
     std::string what;
     std::shared_ptr<const bool> flag;
     bool value;
+    ir::Provenance place = {};  // of the first node traced after it was read
   };
   const std::vector<Switch>& switches() const { return switches_; }
 
@@ -76,6 +79,16 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const std::vector<HostRead>& host_reads() const { return host_reads_; }
 
   bool has_backward();  // some node of the backward phase
+
+  // Parts of the graph with gradients of their own (custom_gradient.h).
+  void add_custom_gradient(passes::CustomGradient custom) {
+    custom_gradients_.push_back(std::move(custom));
+  }
+  const std::vector<passes::CustomGradient>& custom_gradients() const { return custom_gradients_; }
+
+  // Called after each node that the traced function appends.
+  using NodeObserver = std::function<void(const ir::Node&)>;
+  void set_observer(NodeObserver observer) { observer_ = std::move(observer); }
 
   // Trainable parameters that were read but that the loss does not depend on.
   void note_unused(std::string parameter) { unused_parameters_.push_back(std::move(parameter)); }
@@ -107,7 +120,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
   TracedState& traced(const State& state);
   ir::Provenance provenance(const Location& where) const;
-  std::vector<ir::Value> resolve(std::string_view op, const std::vector<TensorArgument>& operands);
+  std::vector<ir::Value> resolve(std::string_view op, const std::vector<TensorArgument>& operands,
+                                 const Location& where);
+  std::optional<ir::DType> common_dtype(std::string_view op,
+                                        const std::vector<TensorArgument>& operands,
+                                        const std::vector<ir::Value>& values) const;
   std::vector<Tensor> emit_values(std::string_view op, std::vector<ir::Value> operands,
                                   ir::Attributes attributes, const Location& where);
 
@@ -117,9 +134,12 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<TracedState> states_;
   std::map<std::string, int> num_draws_;  // by scope
   std::vector<Switch> switches_;
+  size_t num_placed_switches_ = 0;
   std::vector<std::string> unused_parameters_;
   HostReader host_reader_;
   std::vector<HostRead> host_reads_;
+  std::vector<passes::CustomGradient> custom_gradients_;
+  NodeObserver observer_;
   State seed_, step_;
   std::map<std::string, State, std::less<>> coordinates_;  // by axis
   std::string scope_;
