@@ -128,15 +128,16 @@ std::string dropout(int64_t rows, int64_t columns) {
     b1 = output f32
     %0 = scalar i64 constant 77
     %1 = scalar i64 constant 3
-    %2 = element f32 philox(%0, %1) [j] stream 5
-    %3 = scalar f32 constant 0.1
-    %4 = element bool ge(%2, %3)
-    %5 = element f32 load b0[j]
-    %6 = scalar f32 constant 1.1111111
-    %7 = element f32 mul(%5, %6)
-    %8 = scalar f32 constant 0
-    %9 = element f32 where(%4, %7, %8)
-    element f32 store b1[j] = %9 @0
+    %2 = scalar i64 constant 5
+    %3 = element f32 philox(%0, %1, %2) [j]
+    %4 = scalar f32 constant 0.1
+    %5 = element bool ge(%3, %4)
+    %6 = element f32 load b0[j]
+    %7 = scalar f32 constant 1.1111111
+    %8 = element f32 mul(%6, %7)
+    %9 = scalar f32 constant 0
+    %10 = element f32 where(%5, %8, %9)
+    element f32 store b1[j] = %10 @0
   }})",
                      rows * columns);
 }

@@ -4,13 +4,16 @@
 // Weights are those of bench/golden/deterministic.py. Reads lines from standard input and answers
 // each with one line of JSON. "batch t t t ..." runs a step on those tokens and targets: its loss,
 // seconds and processor seconds. "report": where the time since the last report went, and the
-// memory. "table" writes the same by kernel and product to standard error, for people.
+// memory. "table": the same by kernel and product, as text for people.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -135,8 +138,13 @@ class WholeStep {
     const train::RunReport run =
         train::make_run_report(*executable_->build(), executable_->step_times(), step_ns_,
                                runtime::measure_copy_bandwidth());
-    train::print(stderr, run);
-    return "{}";
+    char* text = nullptr;
+    size_t size = 0;
+    std::FILE* const memory = open_memstream(&text, &size);
+    train::print(memory, run);
+    std::fclose(memory);
+    const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
+    return nlohmann::json{{"table", text}}.dump();
   }
 
  private:

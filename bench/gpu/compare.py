@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times our GPT-2 124M step beside PyTorch's on one GPU and prints a table.
+"""Times our training step of a language model beside PyTorch's on one GPU and prints a table.
 
-Usage: compare.py --ours PATH [--rival SCRIPT --modes eager,default,reduce-overhead] [--batch 64]
+Usage: compare.py --ours PATH [--our-options "..."] [--rival SCRIPT --modes eager,default] [--batch 64]
 SCRIPT trains the same model in PyTorch and prints lines "RESULT {json}" (fields mode, B, tok_s,
 ms_mean, peak_alloc_gb, first_step_s, loss0, lossN); it takes --mode, --batch. Each program runs
 alone, one after the other; lines go to $OUT/compare.jsonl as they come.
@@ -29,6 +29,7 @@ def run(command, timeout):
     results = [json.loads(l[7:]) for l in text.splitlines() if l.startswith("RESULT ")]
     for result in results:
         result["wall_s"] = time.time() - start
+        result["process_s"] = result.get("process_s", result.get("proc_to_first_step_s"))
     if not results:
         print(f"no result of {' '.join(command)}:\n{text[-1500:]}", file=sys.stderr)
     rest = [l for l in text.splitlines() if not l.startswith("RESULT ")]
@@ -36,7 +37,7 @@ def run(command, timeout):
 
 
 def row(result):
-    """(name, batch, tokens/s, ms, GB, first step s, loss) whoever made the line."""
+    """(name, batch, tokens/s, ms, GB, start to first step s, loss) whoever made the line."""
     peak = result.get("peak_gb", result.get("peak_alloc_gb", 0.0))
     return (
         f"{result.get('fw', '?')} {result.get('mode', '')}",
@@ -44,14 +45,15 @@ def row(result):
         result.get("tok_s", 0.0),
         result.get("ms", result.get("ms_mean", 0.0)),
         peak,
-        result.get("first_step_s") or 0.0,
-        result.get("loss0") or 0.0,
+        result.get("process_s") or 0.0,
+        result.get("loss0") or result.get("loss") or 0.0,
     )
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ours", required=True, help="bench_gpu_gpt2")
+    parser.add_argument("--ours", required=True, help="bench_gpu_language")
+    parser.add_argument("--our-options", default="", help="more options of --ours")
     parser.add_argument("--our-modes", default="reduce-overhead")
     parser.add_argument("--rival", help="a PyTorch script; none: ours alone")
     parser.add_argument("--modes", default="eager,default,reduce-overhead")
@@ -61,7 +63,8 @@ def main():
     commands = []
     for batch in arguments.batch.split(","):
         for mode in arguments.our_modes.split(","):
-            commands.append([arguments.ours, "--batch", batch, "--mode", mode, "--table"])
+            options = ["--batch", batch, "--mode", mode, "--table"]
+            commands.append([arguments.ours, *options, *arguments.our_options.split()])
         for mode in arguments.modes.split(",") if arguments.rival else []:
             commands.append([sys.executable, arguments.rival, "--mode", mode, "--batch", batch])
     results = []

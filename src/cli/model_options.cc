@@ -2,6 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
 namespace monograph::cli {
 
 void add_model_options(Arguments& arguments, train::ModelConfig& model, bool takes_images) {
@@ -35,6 +40,11 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
   arguments.option("mode", &options.mode, "how a GPU is driven",
                    {"default", "reduce-overhead", "max-autotune"});
   arguments.option("precision", &options.precision, "what products compute in", {"f32", "bf16"});
+  arguments.option("memory-budget", &options.memory_budget,
+                   "bytes that the step may take (60MB), or a fraction of what it takes (0.7); "
+                   "values are made again rather than kept");
+  arguments.option("recompute", &options.recompute, "what a memory budget may make again",
+                   {"cheap", "products"});
   arguments.option("verify", &options.verify, "checks of the graph", {"off", "warn", "fatal"});
   arguments.option("disable-pass", &options.disabled_passes, "passes to leave out");
   arguments.option("stop-after", &options.stop_after,
@@ -54,6 +64,35 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
                    "where kernels cannot be compiled, run without them, slower, with a warning");
   arguments.option("dump-dir", &options.dump_dir,
                    "write the graph before and after each pass to this folder");
+}
+
+void add_mesh_options(Arguments& arguments, MeshOptions& options) {
+  arguments.option("mesh", &options.axes,
+                   "axes over the ranks, NAME=SIZE,...: dp (copies of the model), fsdp (parts of "
+                   "its parameters); default: dp over all ranks");
+  arguments.option("strategy", &options.strategy,
+                   "what ranks of axis fsdp keep: their part, gathered for each pass; or for both "
+                   "passes; or hybrid, with copies over axis dp",
+                   {"full-shard", "shard-grad-op", "hybrid"});
+}
+
+ir::Mesh MeshOptions::mesh() const {
+  std::vector<ir::Mesh::Axis> result;
+  for (const std::string& text : axes) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    int64_t size = 0;
+    const char* const begin = text.data() + std::min(equals, text.size() - 1) + 1;
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), size);
+    if (equals == text.npos || error != std::errc() || end != text.data() + text.size()) {
+      throw_user_error("--mesh {}: give axes with their sizes, as dp=2,fsdp=4", text);
+    }
+    if (name != "dp" && name != "fsdp") {
+      throw_user_error("--mesh {}: unknown axis '{}': use dp or fsdp", text, name);
+    }
+    result.push_back({name, size});
+  }
+  return ir::Mesh(std::move(result));
 }
 
 }  // namespace monograph::cli

@@ -29,13 +29,17 @@ session::TracedFunction training_step(train::Model& model, const StepShape& shap
     const auto [loss, gradients] =
         trace::accumulate(shape.num_micro_batches, {inputs, targets},
                           [&](const auto& slice) { return model.loss(slice[0], slice[1]); });
-    if (shape.num_ranks == 1) {
-      update(gradients);
-      return loss;
+    const ir::Mesh mesh =
+        shape.mesh.axes().empty() ? ir::Mesh({{"data", shape.num_ranks}}) : shape.mesh;
+    trace::Gradients means = gradients;
+    trace::Tensor mean_loss = loss;
+    for (const std::string& axis : mesh.batch_axes()) {
+      if (mesh.size(axis) == 1) continue;
+      means = nn::replicate(means, mesh, axis);
+      mean_loss = trace::all_mean(mean_loss, mesh, axis);
     }
-    const ir::Mesh mesh({{"data", shape.num_ranks}});
-    update(nn::replicate(gradients, mesh));
-    return trace::all_mean(loss, mesh, "data");
+    update(means);
+    return mean_loss;
   });
 }
 

@@ -10,6 +10,7 @@ namespace monograph::cli {
 struct StepShape {
   int64_t num_micro_batches = 1;
   int64_t num_ranks = 1;  // data parallel: gradients are means over so many
+  ir::Mesh mesh = {};     // the same over its batch axes, instead
   double epsilon = 1e-8;
 };
 session::TracedFunction training_step(train::Model& model, const StepShape& shape);

@@ -2,6 +2,7 @@
 #include "cli/model_options.h"
 #include "cli/training_step.h"
 #include "cli/verbs.h"
+#include "frontend/nn/fully_shard.h"
 #include "frontend/session/session.h"
 #include "ir/printer.h"
 #include "train/report.h"
@@ -13,6 +14,12 @@ struct Show {
   bool graph = false, traced = false, program = false, kernels = false, remarks = false;
   bool passes = false;
 };
+
+void show_remarks(const std::vector<passes::Remark>& remarks) {
+  for (const passes::Remark& remark : remarks) {
+    fmt::print("{}: {}: {}\n", remark.pass, remark.node, remark.reason);
+  }
+}
 
 void show(const Show& what, const ir::Graph& traced, const session::Build* build) {
   if (what.traced) fmt::print("{}\n", ir::to_text(traced, {.provenance = true}));
@@ -36,11 +43,19 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
     fmt::print("   {:<22}{:>7.1f} ms  layout, Loops, memory plan\n", "lower",
                static_cast<double>(build->compilation.lower_ns) / 1e6);
   }
-  if (what.remarks) {
-    for (const passes::Remark& remark : build->compilation.remarks) {
-      fmt::print("{}: {}: {}\n", remark.pass, remark.node, remark.reason);
-    }
+  if (what.remarks) show_remarks(build->compilation.remarks);
+}
+
+// The model as one rank has it: with its part of the batch.
+train::ModelConfig part_of_rank(train::ModelConfig config, const ir::Mesh& mesh) {
+  const int64_t parts = mesh.batch_part(0).second;
+  if (parts == 1) return config;
+  const int64_t batch = train::make_model(config)->config().batch;
+  if (batch < parts) {
+    throw_user_error("--batch {} on {} ranks: use one row a rank or more", batch, parts);
   }
+  config.batch = (batch + parts - 1) / parts;
+  return config;
 }
 
 }  // namespace
@@ -64,9 +79,16 @@ int run_compile(std::span<const std::string> args) {
   arguments.option("passes", &what.passes, "print each pass with its time and what it left");
   arguments.option("remarks", &what.remarks, "print what the passes decided, and why");
   arguments.option("json", &json, "print the report as JSON");
+  MeshOptions mesh;
+  add_mesh_options(arguments, mesh);
   if (!arguments.parse(args)) return 0;
 
-  const auto model = train::make_model(config);
+  shape.mesh = mesh.mesh();
+  const auto model = train::make_model(part_of_rank(config, shape.mesh));
+  if (shape.mesh.has("fsdp")) {
+    nn::fully_shard(model->module(), shape.mesh,
+                    {.strategy = nn::parse_shard_strategy(mesh.strategy)});
+  }
   session::Session session({.options = options});
   auto step = session.compile_traced(training_step(*model, shape), options);
   const ir::Graph& traced = step.graph(model->input_types());
@@ -77,6 +99,7 @@ int run_compile(std::span<const std::string> args) {
     fmt::print("{}\n", train::to_json(report, {}));
     return 0;
   }
+  if (what.remarks) show_remarks(step.trace_record(model->input_types()).remarks);
   show(what, traced, build);
   train::print(stdout, report);
   if (build != nullptr) {

@@ -33,6 +33,10 @@ void add_optimizer_options(Arguments& arguments, train::TrainConfig& config) {
   arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
   arguments.option("weight-decay", &config.weight_decay, "of weights with two or more dims");
   arguments.option("clip", &config.max_norm, "largest norm of all gradients together; 0: no limit");
+  arguments.option("loss-scale", &config.loss_scale,
+                   "factor of the loss in backward: none, dynamic or a number; steps whose "
+                   "gradients are not finite are skipped");
+  arguments.option("moments", &config.moments, "what AdamW's moments are kept in", {"f32", "bf16"});
 }
 
 void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
@@ -71,6 +75,13 @@ void add_rank(Records& records, int rank) {
   }
 }
 
+// This rank's place on the mesh; null for one rank without a mesh.
+std::shared_ptr<const runtime::MeshContext> join_mesh(MeshOptions& options, comm::World& world) {
+  if (world.size == 1 && options.axes.empty()) return nullptr;
+  if (options.axes.empty()) options.axes = {fmt::format("dp={}", world.size)};
+  return runtime::make_mesh_context(options.mesh(), world);
+}
+
 }  // namespace
 
 int run_train(std::span<const std::string> args) {
@@ -98,19 +109,19 @@ int run_train(std::span<const std::string> args) {
   arguments.option("timeline", &config.timeline_path,
                    "write what the GPU does in a few steps to this file, for Perfetto");
   add_record_options(arguments, records);
-  arguments.option(
-      "remove-cache", &removes_cache,
-      "remove the folder of --cache-dir at the end; it must be named by a ${VARIABLE}");
+  arguments.option("remove-cache", &removes_cache,
+                   "remove the folder of --cache-dir, named by a ${VARIABLE}, at the end");
   arguments.option("json", &json, "print the report as JSON and nothing else");
   add_compile_options(arguments, config.options);
+  MeshOptions mesh;
+  add_mesh_options(arguments, mesh);
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
   const JobCache cache(config.options.cache_dir, removes_cache);
+  config.strategy = nn::parse_shard_strategy(mesh.strategy);
   world = comm::join_world(comm::world_from_environment());
-  if (world->size > 1) {
-    config.mesh = runtime::make_mesh_context(ir::Mesh({{"data", world->size}}), *world);
-    add_rank(records, world->rank);
-  }
+  config.mesh = join_mesh(mesh, *world);
+  if (config.mesh != nullptr) add_rank(records, world->rank);
   EventLog events = records.events.empty()
                         ? EventLog()
                         : EventLog(records.events, parse_event_levels(records.levels), world->rank);

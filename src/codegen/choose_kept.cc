@@ -1,6 +1,7 @@
 #include "codegen/choose_kept.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -94,6 +95,10 @@ void keep_costly_values(Loop& loop) {
 
 void keep_row_on_chip(Loop& loop, const ir::DeviceSpec& device) {
   const auto users = users_of(loop);
+  const auto brings_rows = [&](const Loop& kept) {
+    return !map_threads(kept, device).loads_of_next_row.empty();
+  };
+  std::optional<Loop> best;
   for (const bool keeps_costly : {true, false}) {
     Loop kept = loop;
     needed_sweeps(kept, [&](int at) {
@@ -103,9 +108,12 @@ void keep_row_on_chip(Loop& loop, const ir::DeviceSpec& device) {
       return i.kind == Kind::kApply && bytes_served(loop, users, at) >= kept_bytes(loop, i);
     });
     if (!fits_on_chip(loop, bytes_kept(kept), device)) continue;
-    loop = std::move(kept);
-    return;
+    // Where the next row comes while one is worked on, there is time to compute again.
+    if (!best ||
+        (brings_rows(kept) && !brings_rows(*best) && !map_threads(*best, device).in_registers))
+      best = std::move(kept);
   }
+  if (best) loop = std::move(*best);
 }
 
 }  // namespace monograph::codegen

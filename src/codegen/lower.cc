@@ -50,7 +50,7 @@ class Lowering {
     schedule_loop(loop_, target_.device);
     count_bytes();
     ir::verify(loop_);
-    return {std::move(loop_), bytes_moved_, bytes_least_};
+    return {std::move(loop_), std::move(arguments_), bytes_moved_, bytes_least_};
   }
 
  private:
@@ -240,9 +240,21 @@ class Lowering {
     return add({.kind = Kind::kPhilox,
                 .type = RegisterType::kF32,
                 .domain = space_.domain(number),
-                .operands = {value_of(node.operand(0)), value_of(node.operand(1))},
-                .access = random_access(node, number),
-                .stream = node.attribute<int64_t>("stream")});
+                .operands = {value_of(node.operand(0)), value_of(node.operand(1)),
+                             argument(node.attribute<int64_t>("stream"))},
+                .access = random_access(node, number)});
+  }
+
+  // A number that tells this launch from others of the same kernel.
+  int argument(int64_t value) {
+    const auto known = std::find(arguments_.begin(), arguments_.end(), value);
+    const int index = static_cast<int>(known - arguments_.begin());
+    if (known == arguments_.end()) arguments_.push_back(value);
+    return add({.kind = Kind::kArgument,
+                .type = RegisterType::kI64,
+                .domain = Domain::kScalar,
+                .operands = {},
+                .argument = index});
   }
 
   // The numbers of the elements of one of many equal parts of a tensor.
@@ -429,6 +441,7 @@ class Lowering {
   IterationSpace fused_space_;
   LoopSpace space_;
   Loop loop_;
+  std::vector<int64_t> arguments_;
   std::vector<const Node*> inputs_;
   std::unordered_map<const Node*, int> input_number_;
   std::unordered_map<const Node*, int> node_access_;   // plain loads, creations, indexed sources

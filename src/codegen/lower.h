@@ -14,6 +14,7 @@ namespace monograph::codegen {
 // results twice. `bytes_least` counts each distinct element of each operand and result once.
 struct LoweredKernel {
   ir::Loop loop;  // buffers: the operands, the results, then a workspace if there is one
+  std::vector<int64_t> scalars;  // of this launch: Philox streams, which differ between layers
   int64_t bytes_moved = 0;
   int64_t bytes_least = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "codegen/sweep_plan.h"
 
@@ -17,6 +18,7 @@ using Kind = ir::InstructionKind;
 constexpr int kAccessBytes = 16;  // the most that one load or store of a thread moves
 constexpr int kBlockThreads = 256;
 constexpr int kWideBlock = 512;        // for rows that one warp cannot hold
+constexpr int kRowAtATime = 1024;      // one block a multiprocessor, one row after the other
 constexpr int kSegmentBlock = 512;     // long segments are summed by all warps of a block
 constexpr int kOtherRegisters = 28;    // addresses, row values, what is being computed
 constexpr int kFileRegisters = 65536;  // of a multiprocessor
@@ -83,6 +85,7 @@ struct Needs {              // of one column
   int64_t kept = 0;         // bytes
   int64_t accumulated = 0;  // bytes
   int64_t loaded = 0;       // bytes, in the sweep that loads most
+  int64_t fixed = 0;        // bytes that are the same in all rows: the compiler may hold them
   bool has_reduce = false, has_row_sink = false, has_segments = false;
   bool sums_columns = false, sums_all = false;
 };
@@ -90,8 +93,12 @@ struct Needs {              // of one column
 Needs needs_of(const Loop& loop) {
   Needs needs;
   for (const Instruction& i : loop.instructions) {
-    const bool is_kept = i.keep || i.kind == Kind::kSegmentSum;
-    if (is_kept) needs.kept += kept_bytes(loop, i);
+    if (i.keep || i.kind == Kind::kSegmentSum) needs.kept += kept_bytes(loop, i);
+    const bool is_fixed = i.kind == Kind::kLoad && i.domain == Domain::kElement && !i.keep &&
+                          i.access.inner_stride != 0 && !varies_by_row(i.access);
+    if (is_fixed) needs.fixed += bytes_of(loop, i.access);
+    // Beside the sums of a group's own row, those of its share in another's long segment.
+    if (i.kind == Kind::kSegmentSum) needs.fixed += kept_bytes(loop, i);
     needs.has_reduce |= i.kind == Kind::kReduce;
     needs.has_segments |= i.kind == Kind::kSegmentSum;
     const bool is_sink = i.kind == Kind::kStore || i.kind == Kind::kAccumulate;
@@ -167,14 +174,39 @@ void choose_group(const Loop& loop, const Needs& needs, ThreadMap& map) {
   }
   const auto is_too_much = [&] {
     const int64_t steps = divided(accesses, map.threads_per_row);
-    return steps > kMaxSteps ||
-           registers_for(needs, steps * map.width) > held_registers(map.threads_per_row);
+    const int64_t columns = steps * map.width;
+    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 >
+                                    held_registers(map.threads_per_row);
   };
   while (is_too_much() && map.threads_per_row < kWideBlock) {
     map.threads_per_row = std::min(std::max(32, map.threads_per_row * 2), kWideBlock);
   }
   map.in_registers = !is_too_much();
   map.steps = map.in_registers ? static_cast<int>(divided(accesses, map.threads_per_row)) : 0;
+}
+
+// Kept loads of whole rows that the copy engine of a GPU from Hopper on can bring: where a row and
+// the next one fit a block's shared memory.
+std::vector<int> loads_of_next_row(const Loop& loop, const ir::DeviceSpec& device,
+                                   int64_t shared_bytes) {
+  constexpr std::string_view kPrefix = "sm_";
+  const std::string& name = device.architecture;
+  const bool has_engine = name.starts_with(kPrefix) && std::stoi(name.substr(kPrefix.size())) >= 90;
+  if (!has_engine || loop.num_rows() < 2 * device.num_multiprocessors) return {};
+  std::vector<int> ids;
+  for (size_t id = 0; id < loop.instructions.size(); ++id) {
+    const Instruction& i = loop.instructions[id];
+    if (i.kind != Kind::kLoad || !i.keep) continue;
+    const int64_t row_bytes = loop.inner_extent * bytes_of(loop, i.access);
+    const int width = kAccessBytes / bytes_of(loop, i.access);
+    if (i.access.inner_stride != 1 || row_bytes % kAccessBytes != 0 || !varies_by_row(i.access) ||
+        !allows_width(loop, i, width))
+      continue;
+    shared_bytes += row_bytes;
+    ids.push_back(static_cast<int>(id));
+  }
+  return shared_bytes <= device.shared_bytes_per_block - kSharedOfReductions ? ids
+                                                                             : std::vector<int>();
 }
 
 void map_rows(const Loop& loop, const ir::DeviceSpec& device, const Needs& needs, ThreadMap& map) {
@@ -187,12 +219,18 @@ void map_rows(const Loop& loop, const ir::DeviceSpec& device, const Needs& needs
   if (!map.in_registers) {
     map.rows_at_once = 1;
     map.shared_bytes = (needs.kept + needs.accumulated) * loop.inner_extent;
+    map.loads_of_next_row = loads_of_next_row(loop, device, map.shared_bytes);
+    for (const int id : map.loads_of_next_row) {
+      map.shared_bytes += kept_bytes(loop, loop.instructions[id]) * loop.inner_extent;
+      map.threads_per_row = kRowAtATime;
+    }
   }
   const int64_t columns = map.in_registers ? int64_t{map.steps} * map.width : 2 * map.width;
   map.rows_in_flight = choose_rows_in_flight(loop, needs, map);
   const int64_t in_flight = needs.loaded * columns * (map.rows_in_flight - 1) / 4;
-  const int64_t registers = std::min<int64_t>(
-      kOtherRegisters + registers_for(needs, columns) + in_flight + map.width, 255);
+  const int64_t registers = std::min<int64_t>(kOtherRegisters + registers_for(needs, columns) +
+                                                  needs.fixed * columns / 8 + in_flight + map.width,
+                                              255);
   map.blocks_at_once = static_cast<int>(
       std::clamp<int64_t>(kFileRegisters / ((registers + 7) / 8 * 8 * map.threads()), 1,
                           std::min(32, kThreadsAtOnce / map.threads())));

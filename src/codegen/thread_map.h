@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ir/device_spec.h"
 #include "ir/loop/loop.h"
@@ -26,8 +27,10 @@ struct ThreadMap {
   int rows_in_flight = 1;    // rows whose loads a group issues together
   bool tiles_columns = false;
   int64_t shared_bytes = 0;  // of kept values, where they are not in registers
-  int blocks_at_once = 1;    // on a multiprocessor, by an estimate of registers
-  int64_t num_blocks = 1;    // what fills the device; a Loop that sums over blocks has its own
+  // Of those, loads that are under way for the next row while this one is worked on.
+  std::vector<int> loads_of_next_row = {};
+  int blocks_at_once = 1;  // on a multiprocessor, by an estimate of registers
+  int64_t num_blocks = 1;  // what fills the device; a Loop that sums over blocks has its own
   int threads() const { return threads_per_row * rows_at_once; }
   int64_t columns_of_block() const { return int64_t{width} * threads_per_row * steps; }
 };

@@ -1,11 +1,13 @@
 #include "compiler/build_program.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
 #include "codegen/lower.h"
 #include "compiler/assign_memory.h"
+#include "ir/program/attention_workspace.h"
 #include "ir/state_role.h"
 #include "ops/collective/collective.h"
 #include "ops/conv/pooling.h"
@@ -93,6 +95,13 @@ class ProgramBuilder {
   }
 
  private:
+  using StrideLists = std::vector<std::vector<int64_t>>;
+  struct Lowered {
+    int kernel = -1;
+    std::vector<int64_t> scalars;
+    int64_t bytes_moved = 0, bytes_least = 0;
+  };
+
   const Placement& at(Value value) const { return layout_.placements.at(value); }
 
   Address address_of(Value value) {
@@ -121,7 +130,7 @@ class ProgramBuilder {
   }
 
   void add_kernel(const Node& node) {
-    std::vector<std::vector<int64_t>> operand_strides, result_strides;
+    StrideLists operand_strides, result_strides;
     ir::KernelStep work;
     codegen::LoweringTarget target{device_};
     const auto add_argument = [&](Value value) {
@@ -137,19 +146,41 @@ class ProgramBuilder {
       result_strides.push_back(at(result).strides);
       add_argument(result);
     }
-    codegen::LoweredKernel lowered =
-        codegen::lower_kernel(*node.body(), operand_strides, result_strides, target);
-    for (const ir::LoopBuffer& buffer : lowered.loop.buffers) {
+    const Lowered& lowered = lower(*node.body(), operand_strides, result_strides, target);
+    for (const ir::LoopBuffer& buffer : program_.kernels[lowered.kernel].buffers) {
       if (buffer.use != ir::LoopBuffer::Use::kWorkspace) continue;
       buffers_.push_back({Segment::kScratch,
                           (buffer.num_elements * ir::dtype_bytes(buffer.dtype) + 255) / 256 * 256});
       work.arguments.push_back(address(static_cast<int>(buffers_.size()) - 1, 0, buffer.dtype));
     }
-    work.kernel = kernel_number(std::move(lowered.loop));
+    work.kernel = lowered.kernel;
+    work.scalars = lowered.scalars;
     ir::Step& step = add_step(node, std::move(work));
     step.bytes_moved = lowered.bytes_moved;
     step.bytes_least = lowered.bytes_least;
     describe_body(*node.body(), step);
+  }
+
+  // Equal bodies with equal strides, as in equal layers, are lowered once.
+  const Lowered& lower(const ir::Graph& body, const StrideLists& operands,
+                       const StrideLists& results, const codegen::LoweringTarget& target) {
+    Hasher hasher;
+    const Hash body_hash = body.hash();
+    hasher.add_bytes(&body_hash, sizeof body_hash);
+    for (const StrideLists* lists : {&operands, &results}) {
+      for (const auto& strides : *lists) {
+        hasher.add(static_cast<int64_t>(strides.size()));
+        for (int64_t stride : strides) hasher.add(stride);
+      }
+    }
+    for (int64_t alignment : target.alignments) hasher.add(alignment);
+    const auto [found, is_new] = lowered_.try_emplace(hasher.finish());
+    if (is_new) {
+      codegen::LoweredKernel lowered = codegen::lower_kernel(body, operands, results, target);
+      found->second = {kernel_number(std::move(lowered.loop)), std::move(lowered.scalars),
+                       lowered.bytes_moved, lowered.bytes_least};
+    }
+    return found->second;
   }
 
   void describe_body(const ir::Graph& body, ir::Step& step) {
@@ -266,7 +297,8 @@ class ProgramBuilder {
       work.grad_k = result(1);
       work.grad_v = result(2);
       work.num_splits = work.wanted_splits();
-      buffers_.push_back({Segment::kScratch, work.workspace_bytes()});
+      buffers_.push_back({Segment::kScratch, device_.is_cuda() ? ir::gpu_workspace_bytes(work)
+                                                               : work.workspace_bytes()});
       work.workspace = address(static_cast<int>(buffers_.size()) - 1, 0, ir::DType::kF32);
     }
     add_call(node, work);
@@ -327,8 +359,12 @@ class ProgramBuilder {
     step.lane = ir::Lane::kCommunication;
     step.waits = std::move(waits);
     step.bytes_moved = step.bytes_least = std::get<ir::CollectiveStep>(step.work).num_bytes();
-    const std::string& first = node.operands().front().node->provenance().scope;
-    const std::string& last = node.operands().back().node->provenance().scope;
+    const std::string unit = node.attribute_or("unit", std::string());
+    const auto scope_of = [&](Value operand) {
+      return unit.empty() ? operand.node->provenance().scope : unit;
+    };
+    const std::string first = scope_of(node.operands().front());
+    const std::string last = scope_of(node.operands().back());
     step.name = fmt::format("{} {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
                             starts_.size());
     if (!first.empty()) step.name += ": " + first;
@@ -363,8 +399,9 @@ class ProgramBuilder {
   const ir::DeviceSpec& device_;
   std::vector<passes::LayoutBuffer> buffers_;
   ir::Program program_;
-  std::unordered_map<std::string, size_t> kernels_;
-  std::unordered_map<const Node*, int> starts_;  // step of each collective
+  std::unordered_map<std::string, size_t> kernels_;  // by Loop text
+  std::map<Hash, Lowered> lowered_;                  // by body and strides
+  std::unordered_map<const Node*, int> starts_;      // step of each collective
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
+#include "analysis/memory_classes.h"
+#include "base/error.h"
 #include "compiler/build_program.h"
 
 namespace monograph::compiler {
@@ -11,34 +14,115 @@ namespace {
 // Products of many rows keep a GPU busy; its cache holds no chunk anyway.
 constexpr int64_t kGpuLossChunkBytes = int64_t{1} << 30;
 
+// Of a step's time: what may be spent on making values again when nobody sets a budget. A GPU has
+// other proportions, and memory enough.
+constexpr double kFreeRecomputation = 0.02;
+
+using Clock = std::chrono::steady_clock;
+
+class Compiler {
+ public:
+  Compiler(passes::StateLayout& states, const PassOptions& options, const MemoryBudget& budget)
+      : states_(states), options_(options), budget_(budget) {}
+
+  Compilation run(const ir::Graph& traced) {
+    result_.num_traced_nodes = traced.num_nodes();
+    context_.link = options_.link;
+    if (options_.device.is_cuda()) context_.loss_chunk_bytes = kGpuLossChunkBytes;
+    if (options_.loss_chunk_bytes > 0) context_.loss_chunk_bytes = options_.loss_chunk_bytes;
+    if (!options_.device.is_cuda()) {
+      context_.set_memory_goal({.live_bytes = 0, .max_cost = kFreeRecomputation});
+    }
+    std::unique_ptr<ir::Graph> graph = traced.clone();
+    if (options_.records_lineage) lineage_.emplace(*graph);
+    result_.passes = run_passes(*graph, context_, options_, pipeline(), lineage());
+    const bool has_budget = budget_.bytes > 0 || budget_.fraction > 0;
+    if (has_budget) {
+      lower(graph->clone());
+      fit(*graph);
+    } else {
+      lower(std::move(graph));
+    }
+    result_.recomputation = context_.recomputation();
+    result_.remarks = context_.remarks();
+    for (const passes::Remark& remark : layout_remarks_) result_.remarks.push_back(remark);
+    return std::move(result_);
+  }
+
+ private:
+  LineageRecorder* lineage() { return lineage_ ? &*lineage_ : nullptr; }
+
+  void lower(std::unique_ptr<ir::Graph> graph) {
+    const auto start = Clock::now();
+    passes::PassContext context;
+    context.set_pass("layout");
+    std::optional<LineageRecorder> lineage = lineage_;  // of this try alone
+    if (lineage) lineage->begin(*graph);
+    const int num_nodes = graph->num_nodes();
+    const passes::Layout layout = passes::assign_layout(*graph, states_, context);
+    if (lineage) {
+      lineage->end(*graph, "layout", graph->num_nodes() != num_nodes);  // adds copies
+      result_.lineage = lineage->take();
+    }
+    result_.program = build_program(*graph, layout, options_.device, &result_.scratch);
+    result_.graph = std::move(graph);
+    layout_remarks_ = context.remarks();
+    result_.lower_ns += std::chrono::nanoseconds(Clock::now() - start).count();
+  }
+
+  // The pass counts live bytes, the plan knows what they cost: it is made again after each try, and
+  // the excess that it shows is the next goal.
+  void fit(ir::Graph& graph) {
+    const int64_t peak = result_.program.peak_bytes;
+    int64_t limit = budget_.bytes > 0 ? budget_.bytes : peak;
+    if (budget_.fraction > 0) {
+      limit = std::min(limit, static_cast<int64_t>(budget_.fraction * static_cast<double>(peak)));
+    }
+    int64_t least = peak;
+    while (result_.program.peak_bytes > limit) {
+      const int64_t live = analysis::LiveRanges(graph).peak_bytes();
+      context_.set_memory_goal({std::max<int64_t>(0, live - (result_.program.peak_bytes - limit)),
+                                budget_.recompute_products});
+      if (!rematerialize(graph)) fail(limit, peak, least);
+      lower(graph.clone());
+      least = std::min(least, result_.program.peak_bytes);
+    }
+  }
+
+  bool rematerialize(ir::Graph& graph) {
+    const auto steps = pipeline();
+    const auto step = std::find_if(steps.begin(), steps.end(), [](const PipelineStep& candidate) {
+      return candidate.name == kRematerialize;
+    });
+    const auto& disabled = options_.disabled;
+    if (std::find(disabled.begin(), disabled.end(), kRematerialize) != disabled.end()) return false;
+    const PassOptions options = {.dump_dir = options_.dump_dir, .verify = options_.verify};
+    result_.passes.push_back(run_passes(graph, context_, options, {step, 1}, lineage()).front());
+    return result_.passes.back().changed;
+  }
+
+  [[noreturn]] void fail(int64_t limit, int64_t peak, int64_t least) const {
+    throw_user_error(
+        "memory budget of {:.1f} MB: the step takes {:.1f} MB, and {:.1f} MB at least when values "
+        "are made again: give it more{}",
+        limit / 1e6, peak / 1e6, least / 1e6,
+        budget_.recompute_products ? "" : ", or recompute products too (recompute=products)");
+  }
+
+  passes::StateLayout& states_;
+  const PassOptions& options_;
+  const MemoryBudget budget_;
+  passes::PassContext context_;
+  std::optional<LineageRecorder> lineage_;      // where asked for
+  std::vector<passes::Remark> layout_remarks_;  // of the last try
+  Compilation result_;
+};
+
 }  // namespace
 
 Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
-                    const PassOptions& options) {
-  Compilation result;
-  result.num_traced_nodes = traced.num_nodes();
-  result.graph = traced.clone();
-  passes::PassContext context;
-  context.link = options.link;
-  if (options.device.is_cuda()) context.loss_chunk_bytes = kGpuLossChunkBytes;
-  if (options.loss_chunk_bytes > 0) context.loss_chunk_bytes = options.loss_chunk_bytes;
-  std::optional<LineageRecorder> lineage;
-  if (options.records_lineage) lineage.emplace(*result.graph);
-  result.passes =
-      run_passes(*result.graph, context, options, pipeline(), lineage ? &*lineage : nullptr);
-  const auto start = std::chrono::steady_clock::now();
-  context.set_pass("layout");
-  if (lineage) lineage->begin(*result.graph);
-  const int num_nodes = result.graph->num_nodes();
-  const passes::Layout layout = passes::assign_layout(*result.graph, states, context);
-  if (lineage) {
-    lineage->end(*result.graph, "layout", result.graph->num_nodes() != num_nodes);  // adds copies
-    result.lineage = lineage->take();
-  }
-  result.program = build_program(*result.graph, layout, options.device, &result.scratch);
-  result.lower_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
-  result.remarks = context.remarks();
-  return result;
+                    const PassOptions& options, const MemoryBudget& budget) {
+  return Compiler(states, options, budget).run(traced);
 }
 
 }  // namespace monograph::compiler

@@ -57,46 +57,49 @@ void make_folder(const fs::path& path) {
   }
 }
 
-// Runs one application and holds the pass to its word.
+// One application of a pass; holds the pass to its word.
 class Application {
  public:
   Application(const PipelineStep& step, int number, ir::Graph& graph, const PassOptions& options)
       : step_(step), number_(number), graph_(graph), options_(options) {}
 
-  // `hash`: of the graph, before and then after.
-  PassRecord run(passes::PassContext& context, Hash& hash) {
-    const bool is_dumped = !options_.dump_dir.empty();
-    // A pass that fails leaves the graph half rewritten: what it was given is kept to be shown.
-    const auto before = is_dumped || options_.verify ? graph_.clone() : nullptr;
-    PassRecord record{.name = std::string(step_.name), .application = number_};
-    record.nodes_before = graph_.num_nodes();
+  void apply(passes::PassContext& context) {
+    if (!options_.dump_dir.empty()) before_ = graph_.clone();
+    record_ = {.name = std::string(step_.name), .application = number_};
+    record_.nodes_before = graph_.num_nodes();
     context.set_pass(step_.name);
     const auto start = std::chrono::steady_clock::now();
-    record.changed = apply(context, before.get());
-    record.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                             std::chrono::steady_clock::now() - start)
-                             .count();
-    record.nodes_after = graph_.num_nodes();
-    if (is_dumped && record.changed) {
-      write_file(dump_path("before"), text(*before));
+    record_.changed = step_.run(graph_, context);
+    record_.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                              std::chrono::steady_clock::now() - start)
+                              .count();
+    record_.nodes_after = graph_.num_nodes();
+  }
+
+  // `hash`: of the graph, before and then after.
+  PassRecord finish(Hash& hash) const {
+    if (before_ != nullptr && record_.changed) {
+      write_file(dump_path("before"), text(*before_));
       write_file(dump_path("after"), text(graph_));
     }
     const Hash before_hash = std::exchange(hash, graph_.hash());
-    check_claim(record.changed, hash != before_hash);
-    if (record.changed && options_.verify) verify();
-    return record;
+    check_claim(record_.changed, hash != before_hash);
+    if (record_.changed && options_.verify) verify();
+    return record_;
+  }
+
+  [[noreturn]] void fail(const ir::Graph& graph, const std::string& message) const {
+    fs::path path = dump_path("refused");
+    if (options_.dump_dir.empty()) {
+      path = fs::temp_directory_path() /
+             fmt::format("monograph-{}-{}.txt", step_.name, graph.hash().hex());
+    }
+    write_file(path, text(graph));
+    throw_internal_error("pass {} (application {}) {}\nthe graph is in {}", step_.name, number_,
+                         message, path.string());
   }
 
  private:
-  bool apply(passes::PassContext& context, const ir::Graph* before) {
-    try {
-      return step_.run(graph_, context);
-    } catch (const InternalError& error) {
-      if (before == nullptr) throw;
-      fail(*before, fmt::format("failed: {}", error.what()));
-    }
-  }
-
   static std::string text(const ir::Graph& graph) {
     return ir::to_text(graph, {.provenance = true});
   }
@@ -119,21 +122,49 @@ class Application {
     fail(graph_, "leaves a graph that is not sound:\n" + to_text(violations));
   }
 
-  [[noreturn]] void fail(const ir::Graph& graph, const std::string& message) const {
-    fs::path path = dump_path("refused");
-    if (options_.dump_dir.empty()) {
-      path = fs::temp_directory_path() /
-             fmt::format("monograph-{}-{}.txt", step_.name, graph.hash().hex());
-    }
-    write_file(path, text(graph));
-    throw_internal_error("pass {} (application {}) {}\nthe graph is in {}", step_.name, number_,
-                         message, path.string());
-  }
-
   const PipelineStep& step_;
   const int number_;
   ir::Graph& graph_;
   const PassOptions& options_;
+  std::unique_ptr<ir::Graph> before_;  // if there are dumps
+  PassRecord record_;
+};
+
+// Applies the steps one after the other.
+class Runner {
+ public:
+  Runner(ir::Graph& graph, passes::PassContext& context, const PassOptions& options)
+      : graph_(graph), context_(context), options_(options), context_given_(context) {
+    if (options.verify) given_ = graph.clone();
+    hash_ = graph.hash();
+  }
+
+  PassRecord run(const PipelineStep& step, int number) {
+    Application application(step, number, graph_, options_);
+    try {
+      application.apply(context_);
+    } catch (const InternalError& error) {
+      if (given_ == nullptr) throw;
+      application.fail(graph_before(), fmt::format("failed: {}", error.what()));
+    }
+    done_.push_back(&step);
+    return application.finish(hash_);
+  }
+
+ private:
+  // A pass that fails leaves the graph half rewritten: what it was given is made again.
+  const ir::Graph& graph_before() {
+    for (const PipelineStep* step : done_) step->run(*given_, context_given_);
+    return *given_;
+  }
+
+  ir::Graph& graph_;
+  passes::PassContext& context_;
+  const PassOptions& options_;
+  std::unique_ptr<ir::Graph> given_;
+  passes::PassContext context_given_;
+  std::vector<const PipelineStep*> done_;
+  Hash hash_;
 };
 
 }  // namespace
@@ -144,7 +175,7 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& contex
   check_options(options, steps);
   if (!options.dump_dir.empty()) make_folder(options.dump_dir);
   std::vector<PassRecord> records;
-  Hash hash = graph.hash();
+  Runner runner(graph, context, options);
   int num_optional = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const bool stopped = options.stop_after >= 0 && num_optional >= options.stop_after;
@@ -152,8 +183,7 @@ std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& contex
     if (skipped && !steps[i].is_required) continue;
     if (!steps[i].is_required) ++num_optional;
     if (lineage != nullptr) lineage->begin(graph);
-    records.push_back(
-        Application(steps[i], static_cast<int>(i), graph, options).run(context, hash));
+    records.push_back(runner.run(steps[i], static_cast<int>(i)));
     if (lineage != nullptr) lineage->end(graph, records.back().name, records.back().changed);
   }
   return records;

@@ -5,6 +5,7 @@
 //   // CHECK: %1 = sub(%x, %y)     stands in the result, after the line of the CHECK before
 //   // CHECK-NEXT: return %1       stands on the very next line
 //   // CHECK-NOT: neg              stands nowhere in the result
+//   // GOAL: 4096 products        the context's memory goal, in live bytes; for rematerialize
 //   // UNCHANGED                   the passes leave the graph as it was
 //   -----                          the next case
 //
@@ -90,6 +91,7 @@ std::vector<Directive> directives_of(const std::string& text) {
     if (name == "RUN" || name == "CHECK" || name == "CHECK-NEXT" || name == "CHECK-NOT") {
       found.push_back({name, trimmed(body.substr(colon + 1))});
     }
+    if (name == "GOAL") found.push_back({name, trimmed(body.substr(colon + 1))});
     if (body == "UNCHANGED") found.push_back({body, ""});
   }
   return found;
@@ -145,10 +147,15 @@ TEST_P(PassText, Holds) {
   const auto graph = ir::parse_graph(text, GetParam().name);
   const Hash before = graph->hash();
   passes::PassContext context;
+  for (const auto& [name, argument] : directives) {
+    if (name == "GOAL") {
+      context.set_memory_goal({std::stoll(argument), argument.ends_with("products")});
+    }
+  }
   run_passes(*graph, context, {}, steps_named(directives[0].argument));
   const std::string result = ir::to_text(*graph);
   EXPECT_EQ(first_failure(directives, result), "") << "the result is\n" << result;
-  if (directives[1].name == "UNCHANGED") {
+  if (directives.back().name == "UNCHANGED") {
     EXPECT_EQ(graph->hash(), before) << "the result is\n" << result;
   }
 }

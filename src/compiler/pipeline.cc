@@ -2,15 +2,18 @@
 
 #include "passes/collective/bucket_all_reduce.h"
 #include "passes/collective/overlap_collectives.h"
+#include "passes/collective/prefetch_units.h"
 #include "passes/collective/start_collectives.h"
 #include "passes/fuse/fold_bias.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/isolate.h"
 #include "passes/fuse/legalize_reductions.h"
+#include "passes/fuse/move_converts.h"
 #include "passes/fuse/scale_before_sum.h"
 #include "passes/fuse/select_gathers.h"
 #include "passes/fuse/widen_products.h"
 #include "passes/loss_head/chunk_loss_head.h"
+#include "passes/memory/rematerialize.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
@@ -44,6 +47,8 @@ constexpr PipelineStep kPipeline[] = {
      "constants are on the right, and reductions have their final axes"},
     {"chunk_loss_head", passes::chunk_loss_head,
      "the loss and its gradient have their final form, and nothing is fused"},
+    {"move_converts", passes::move_converts,
+     "the loss head reads converts where they are; a product is widened only if its convert stays"},
     {"widen_products", passes::widen_products, "who reads a product is final"},
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
@@ -54,6 +59,10 @@ constexpr PipelineStep kPipeline[] = {
     {"start_collectives", passes::start_collectives,
      "no pass above looks into two halves of a collective", true},
     {"overlap_collectives", passes::overlap_collectives, "the order of all other nodes is final"},
+    {"prefetch_units", passes::prefetch_units,
+     "it has begun all collectives as early as can be, and units would fill the memory"},
+    {kRematerialize, passes::rematerialize,
+     "lifetimes are known; it aims at nothing until the memory plan of the others is over budget"},
 };
 
 }  // namespace

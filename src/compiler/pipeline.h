@@ -15,6 +15,8 @@ struct PipelineStep {
   bool is_required = false;  // lowering needs it: it cannot be switched off
 };
 
+inline constexpr std::string_view kRematerialize = "rematerialize";
+
 // The passes from the traced step (backward and optimizer in it) to the graph that is lowered.
 std::span<const PipelineStep> pipeline();
 

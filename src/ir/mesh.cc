@@ -66,6 +66,24 @@ std::vector<int64_t> Mesh::group(std::string_view axis, int64_t rank) const {
   return ranks;
 }
 
+std::vector<std::string> Mesh::batch_axes() const {
+  std::vector<std::string> names;
+  for (const Axis& axis : axes_) {
+    if (axis.name == "data" || axis.name == "dp" || axis.name == "fsdp") names.push_back(axis.name);
+  }
+  return names;
+}
+
+std::pair<int64_t, int64_t> Mesh::batch_part(int64_t rank) const {
+  const std::vector<int64_t> place = coordinates(rank);
+  int64_t part = 0, count = 1;
+  for (const std::string& axis : batch_axes()) {
+    part = part * size(axis) + place[index(axis)];
+    count *= size(axis);
+  }
+  return {part, count};
+}
+
 std::string Mesh::str() const {
   std::vector<std::string> axes;
   for (const Axis& axis : axes_) axes.push_back(fmt::format("{}={}", axis.name, axis.size));

@@ -3,9 +3,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace monograph::ir {
+
+// State "mesh.AXIS": the place of this rank on a mesh axis; set by the session, never saved.
+inline constexpr std::string_view kCoordinatePrefix = "mesh.";
 
 // The ranks of a job as a grid with named axes, "mesh(data=2, tensor=4)"; the last axis changes
 // fastest with the rank. A graph names axes only: a rank enters as coordinates when it is run.
@@ -30,6 +34,10 @@ class Mesh {
   // The ranks that differ from this one in the axis only, by coordinate: a collective over the axis
   // is theirs.
   std::vector<int64_t> group(std::string_view axis, int64_t rank) const;
+  // The axes whose ranks have parts of the batch of their own: "data", "dp" and "fsdp".
+  std::vector<std::string> batch_axes() const;
+  // Which part of the batch is the rank's, of how many.
+  std::pair<int64_t, int64_t> batch_part(int64_t rank) const;
   std::string str() const;
   bool operator==(const Mesh&) const = default;
 

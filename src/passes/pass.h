@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,22 @@ struct Remark {
   std::string cause = {};  // why an edge between two kernels did not fuse: reasons to be counted
 };
 
+// What `rematerialize` aims at.
+struct MemoryGoal {
+  int64_t live_bytes = std::numeric_limits<int64_t>::max();  // by analysis::LiveRanges
+  bool recompute_products = false;  // matrix products and attention too, not cheap kernels only
+  // Of the time of all nodes, by a model of it: no more is spent on making values again.
+  double max_cost = std::numeric_limits<double>::infinity();
+};
+
+// What the passes have decided to do twice, to hold fewer bytes.
+struct Recomputation {
+  int num_kernels = 0;  // kernels and library calls added
+  int num_nodes = 0;    // graph nodes in them
+  double flops = 0;
+  int64_t freed_bytes = 0;  // of the most that were live at one node
+};
+
 // What a pass may use beside the graph. Collects remarks.
 class PassContext {
  public:
@@ -29,9 +47,15 @@ class PassContext {
   static constexpr int64_t kLossChunkBytes = int64_t{64} << 20;
   int64_t loss_chunk_bytes = kLossChunkBytes;
 
+  void set_memory_goal(MemoryGoal goal) { goal_ = goal; }
+  const MemoryGoal& memory_goal() const { return goal_; }
+  Recomputation& recomputation() { return recomputation_; }
+
  private:
   std::string pass_;
   std::vector<Remark> remarks_;
+  MemoryGoal goal_;
+  Recomputation recomputation_;
 };
 
 // A pass rewrites the graph in place and says whether it changed it; the runner checks the claim.

@@ -172,7 +172,7 @@ void clean_checkpoints(const std::string& folder, int64_t keep) {
 }
 
 bool is_saved(const std::string& state) {
-  return !state.starts_with(trace::kCoordinatePrefix) && state != trace::kSeedName;
+  return !state.starts_with(ir::kCoordinatePrefix) && state != trace::kSeedName;
 }
 
 void restore(const Checkpoint& checkpoint, const std::string& folder, session::Session& session) {
@@ -184,9 +184,9 @@ void restore(const Checkpoint& checkpoint, const std::string& folder, session::S
     const auto found = checkpoint.states.find(name);
     if (found == checkpoint.states.end()) {
       faults.push_back(fmt::format("it lacks tensor '{}'", name));
-    } else if (found->second.type() != session.state(name).type()) {
+    } else if (found->second.type() != session.state_type(name)) {
       faults.push_back(fmt::format("its tensor '{}' is {}, the model's {}", name,
-                                   found->second.type().str(), session.state(name).type().str()));
+                                   found->second.type().str(), session.state_type(name).str()));
     }
   }
   for (const auto& [name, value] : checkpoint.states) {

@@ -9,8 +9,6 @@
 namespace monograph::train {
 namespace {
 
-constexpr double kBigBytes = 1e6;  // a kernel that moves less may be as slow as it likes
-
 std::vector<GpuKernelRow> compiled(const ModelConfig& config, const std::string& precision) {
   session::Session session(
       {.options = {.backend = "null", .target = "h200", .precision = precision}});
@@ -26,8 +24,6 @@ std::vector<GpuKernelRow> compiled(const ModelConfig& config, const std::string&
   return make_gpu_rows(*build, ir::DeviceSpec::h200().copy_bandwidth);
 }
 
-constexpr int64_t kFewRegisters = 64 * 4;  // a thread's, spilled to the first-level cache
-
 TEST(PresetsForGpu, CompileThroughNvrtc) {
   if (!codegen::cuda::Nvrtc::is_available()) {
     GTEST_SKIP() << "no NVRTC on this machine: nothing was compiled";
@@ -42,10 +38,7 @@ TEST(PresetsForGpu, CompileThroughNvrtc) {
       EXPECT_FALSE(rows.empty()) << name;
       for (const GpuKernelRow& row : rows) {
         EXPECT_GT(row.registers, 0) << name << " " << row.name;
-        // Known: sums of gradients over rows of 2048 (llama-1b) hold more than the registers do.
-        if (static_cast<double>(row.bytes_moved) < kBigBytes || name.starts_with("llama-1b"))
-          continue;
-        EXPECT_LE(row.spilled_bytes, kFewRegisters) << name << " " << precision << " " << row.name;
+        EXPECT_EQ(row.spilled_bytes, 0) << name << " " << precision << " " << row.name;
       }
     }
   }

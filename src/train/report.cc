@@ -112,6 +112,7 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   for (const auto& node : compilation.graph->nodes()) report.num_copies += is_copy(*node);
   report.peak_bytes = compilation.program.peak_bytes;
   report.bound_bytes = compilation.program.bound_bytes;
+  report.recomputation = compilation.recomputation;
   return report;
 }
 
@@ -156,6 +157,13 @@ void print(std::FILE* out, const BuildReport& r) {
                    mb(r.bound_bytes),
                    static_cast<double>(r.peak_bytes) / static_cast<double>(r.bound_bytes)),
        -1);
+  if (r.recomputation.num_kernels > 0) {
+    line("again",
+         fmt::format("{} nodes in {} launches, {:.1f} MFLOP more, {:.1f} MB fewer alive",
+                     r.recomputation.num_nodes, r.recomputation.num_kernels,
+                     r.recomputation.flops / 1e6, mb(r.recomputation.freed_bytes)),
+         -1);
+  }
   if (r.num_collectives == 0) return;
   line("comm",
        fmt::format("{} collectives, {} of them buckets; {:.1f} MB a step", r.num_collectives,

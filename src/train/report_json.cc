@@ -54,6 +54,10 @@ std::string to_json(const BuildReport& b, const RunReport& r, const ExchangeRepo
                    {"bytes_least", b.bytes_least},
                    {"peak_bytes", b.peak_bytes},
                    {"bound_bytes", b.bound_bytes},
+                   {"recomputed_nodes", b.recomputation.num_nodes},
+                   {"recomputed_launches", b.recomputation.num_kernels},
+                   {"recomputed_flops", b.recomputation.flops},
+                   {"recomputation_freed_bytes", b.recomputation.freed_bytes},
                    {"passes_ns", b.passes_ns},
                    {"lower_ns", b.lower_ns},
                    {"codegen_ns", b.codegen_ns}};

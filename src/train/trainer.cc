@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <map>
+#include <span>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "runtime/measure_link.h"
 #include "train/checkpoint.h"
 #include "train/progress.h"
+#include "train/rank_part.h"
 #include "train/sample.h"
 
 namespace monograph::train {
@@ -62,26 +65,6 @@ void check_config(const TrainConfig& config) {
     throw_user_error("no data: give --data FILE, a text or a token file");
 }
 
-int64_t num_ranks(const TrainConfig& config) {
-  return config.mesh == nullptr ? 1 : config.mesh->mesh.size("data");
-}
-
-int64_t whole_batch(const TrainConfig& config) {
-  return make_language_model(config.model)->config().batch;
-}
-
-// The model as one rank has it: with its part of the batch. Parts are of one size, so that all
-// ranks have one graph: where rows are missing, empty ones fill the last parts up.
-ModelConfig part_of_rank(const TrainConfig& config) {
-  ModelConfig model = config.model;
-  const int64_t batch = whole_batch(config), ranks = num_ranks(config);
-  if (batch < ranks) {
-    throw_user_error("--batch {} on {} ranks: use one row a rank or more", batch, ranks);
-  }
-  model.batch = (batch + ranks - 1) / ranks;
-  return model;
-}
-
 class Trainer {
  public:
   Trainer(const TrainConfig& config, EventLog& events, std::FILE* out,
@@ -92,10 +75,11 @@ class Trainer {
         interrupted_(interrupted),
         is_first_(config.mesh == nullptr || config.mesh->rank == 0),
         is_quiet_(config.is_quiet || !is_first_),
-        mesh_({{"data", num_ranks(config)}}),
+        mesh_(mesh_of(config)),
         batch_(whole_batch(config)),
         model_(make_language_model(part_of_rank(config))),
         data_(open_dataset(config.data_path, model_->config().block, model_->config().vocab)),
+        loss_scale_(optim::parse_loss_scale(config.loss_scale)),
         optimizer_(model_->module().parameters(), optimizer_config()),
         session_({.seed = config.seed,
                   .options = config.options,
@@ -112,6 +96,10 @@ class Trainer {
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
                                  options("next_logits", {"tokens"}))) {
+    if (mesh_.has("fsdp")) {
+      nn::fully_shard(model_->module(), mesh_, {.strategy = config.strategy});
+      is_sharded_ = mesh_.size("fsdp") > 1;
+    }
     if (config.checkpoint_folder.empty() || !is_first_) return;
     writer_ = std::make_unique<CheckpointWriter>(config.checkpoint_folder, config.checkpoint_keep);
   }
@@ -145,17 +133,25 @@ class Trainer {
             .beta2 = 0.95,
             .epsilon = 1e-8,
             .weight_decay = config_.weight_decay,
-            .max_norm = config_.max_norm};
+            .max_norm = config_.max_norm,
+            .loss_scale = loss_scale_,
+            .moment_dtype = config_.moments == "bf16" ? ir::DType::kBF16 : ir::DType::kF32};
   }
 
   trace::Outputs trace_step(const Tensor& tokens, const Tensor& targets) {
     const int64_t num_parts = config_.num_micro_batches;
-    const auto [loss, gradients] = trace::accumulate(
-        num_parts, {tokens, targets},
-        [&](const auto& slice) { return loss_of(slice[0], slice[1], targets, num_parts); });
-    const optim::Metrics metrics = optimizer_.step(nn::replicate(gradients, mesh_));
+    const auto [scaled_loss, gradients] =
+        trace::accumulate(num_parts, {tokens, targets}, [&](const auto& slice) {
+          const Tensor loss = loss_of(slice[0], slice[1], targets, num_parts);
+          return loss_scale_ ? (*loss_scale_)(loss) : loss;
+        });
+    // Read here: the optimizer sets the next step's.
+    const Tensor scale = loss_scale_ ? loss_scale_->value(tokens.trace()) : Tensor();
+    const optim::Metrics metrics = optimizer_.step(mean(gradients));
+    const Tensor loss = loss_scale_ ? scaled_loss / scale : scaled_loss;
     trace::Outputs outputs = {{"loss", mean(loss)}, {"learning_rate", metrics.learning_rate}};
     if (config_.max_norm > 0) outputs.emplace_back("gradient_norm", metrics.gradient_norm);
+    if (loss_scale_) outputs.emplace_back("loss_scale", scale);
     return outputs;
   }
 
@@ -164,33 +160,63 @@ class Trainer {
   Tensor loss_of(const Tensor& tokens, const Tensor& targets, const Tensor& of_rank,
                  int64_t num_parts) const {
     if (!is_padded()) return model_->loss(tokens, targets);
-    const Tensor mean_count = nn::mean_count(count_valid(of_rank, kNoTarget), mesh_);
-    const Tensor share =
-        count_valid(targets, kNoTarget) * (static_cast<double>(num_parts) / mean_count);
+    Tensor total = count_valid(of_rank, kNoTarget);
+    for (const std::string& axis : mesh_.batch_axes()) {
+      if (mesh_.size(axis) > 1) total = trace::all_reduce(total, mesh_, axis);
+    }
+    const auto parts = static_cast<double>(num_parts * mesh_.batch_part(0).second);
+    const Tensor share = count_valid(targets, kNoTarget) * (parts / maximum(total, 1.0));
     return model_->padded_loss(tokens, targets) * share;
   }
 
-  bool is_padded() const { return model_->config().batch * mesh_.num_ranks() != batch_; }
+  bool is_padded() const { return model_->config().batch * mesh_.batch_part(0).second != batch_; }
 
-  Tensor mean(const Tensor& loss) const {
-    return mesh_.num_ranks() == 1 ? loss : trace::all_mean(loss, mesh_, "data");
+  trace::Gradients mean(trace::Gradients gradients) const {
+    for (const std::string& axis : mesh_.batch_axes())
+      gradients = nn::replicate(gradients, mesh_, axis);
+    return gradients;
+  }
+
+  Tensor mean(Tensor loss) const {
+    for (const std::string& axis : mesh_.batch_axes()) {
+      if (mesh_.size(axis) > 1) loss = trace::all_mean(loss, mesh_, axis);
+    }
+    return loss;
   }
 
   Rows rows() const {
     const int64_t slots = model_->config().batch;
-    const int64_t rank = config_.mesh == nullptr ? 0 : config_.mesh->rank;
-    const int64_t first = std::min(rank * slots, batch_);
+    const int64_t part = mesh_.batch_part(config_.mesh == nullptr ? 0 : config_.mesh->rank).first;
+    const int64_t first = std::min(part * slots, batch_);
     return {first, std::min(slots, batch_ - first), batch_, slots};
   }
 
+  // Of the first axis that has several ranks; null: one rank.
   comm::Communicator* group() const {
-    return mesh_.num_ranks() == 1 ? nullptr : &config_.mesh->along("data", mesh_.num_ranks());
+    for (const ir::Mesh::Axis& axis : mesh_.axes()) {
+      if (axis.size > 1) return &config_.mesh->along(axis.name, axis.size);
+    }
+    return nullptr;
+  }
+
+  // The largest of all ranks, on each of them.
+  void take_largest(std::span<int64_t> values, std::string_view label) const {
+    for (const ir::Mesh::Axis& axis : mesh_.axes()) {
+      if (axis.size == 1) continue;
+      config_.mesh->along(axis.name, axis.size)
+          .all_reduce(values.data(), std::ssize(values), comm::ElementType::kI64,
+                      comm::ReduceOp::kMax, label);
+    }
   }
 
   // Whether some rank was interrupted: all stop after the same step.
   bool should_stop() {
-    comm::Communicator* ranks = group();
-    return ranks == nullptr ? interrupted_.load() : comm::any_rank(*ranks, interrupted_, "stop");
+    bool is_over = interrupted_;
+    for (const ir::Mesh::Axis& axis : mesh_.axes()) {
+      if (axis.size == 1) continue;
+      is_over = comm::any_rank(config_.mesh->along(axis.name, axis.size), is_over, "stop");
+    }
+    return is_over;
   }
 
   void compile() {
@@ -221,8 +247,18 @@ class Trainer {
   }
 
   void save() {
-    if (config_.save_path.empty() || !is_first_) return;
-    const auto get = [&](const std::string& name) { return session_.state(name); };
+    if (config_.save_path.empty() || !writes()) return;
+    std::map<std::string, ir::Literal> gathered;
+    if (is_sharded_) {
+      for (const import::WeightName& weight : model_->weight_names().weights) {
+        ir::Literal value = session_.state(weight.state.name());
+        if (is_first_) gathered[weight.state.name()] = std::move(value);
+      }
+    }
+    if (!is_first_) return;
+    const auto get = [&](const std::string& name) {
+      return is_sharded_ ? gathered.at(name) : session_.state(name);
+    };
     import::save_weights(config_.save_path, model_->weight_names(), get);
     if (!is_quiet_) fmt::print(out_, "weights saved to {}\n", config_.save_path);
   }
@@ -268,6 +304,10 @@ class Trainer {
     if (writer_) writer_->finish();
   }
 
+  // Whether this rank takes part in what is done once for all: the first one does it, and where
+  // states are sharded the others give their parts.
+  bool writes() const { return is_first_ || is_sharded_; }
+
   // What a run must share with the one that it goes on from.
   std::map<std::string, std::string> settings() const {
     return {{"model", model_->config().name},
@@ -292,13 +332,16 @@ class Trainer {
 
   // The states are copied now and written in the background.
   void save_checkpoint() {
-    if (!writer_) return;
+    if (config_.checkpoint_folder.empty() || !writes()) return;
     Checkpoint checkpoint;
     checkpoint.step = result_.num_steps;
     checkpoint.settings = settings();
     for (const std::string& name : session_.state_names()) {
-      if (is_saved(name)) checkpoint.states[name] = session_.state(name);
+      if (!is_saved(name)) continue;
+      ir::Literal value = session_.state(name);
+      if (is_first_) checkpoint.states[name] = std::move(value);
     }
+    if (!writer_) return;
     const bool waited = writer_->save(std::move(checkpoint));
     if (waited && result_.num_steps % std::max<int64_t>(config_.checkpoint_every, 1) == 0) {
       fmt::print(stderr,
@@ -324,9 +367,8 @@ class Trainer {
   }
 
   void check_same_step(int64_t step) {
-    if (group() == nullptr) return;
     int64_t ends[2] = {step, -step};
-    group()->all_reduce(ends, 2, comm::ElementType::kI64, comm::ReduceOp::kMax, "resume");
+    take_largest(ends, "resume");
     if (ends[0] == -ends[1]) return;
     throw_user_error(
         "ranks see different checkpoints in '{}', the newest of step {} to {}: the folder must be "
@@ -391,7 +433,7 @@ class Trainer {
       fmt::print(out_, "unigram entropy {:.4f} nats a {} (a model without context)\n",
                  result_.unigram_entropy, data_->unit());
     }
-    if (config_.sample_length > 0 && result_.num_steps > 0 && is_first_) {
+    if (config_.sample_length > 0 && result_.num_steps > 0 && writes()) {
       result_.sample = generate();
       if (!is_quiet_) fmt::print(out_, "\nsample\n{}\n", printable(result_.sample));
     }
@@ -419,9 +461,10 @@ class Trainer {
   const ir::Mesh mesh_;
   const int64_t batch_;  // rows of all ranks
   ir::LinkModel link_;
-  bool is_over_ = false;
+  bool is_over_ = false, is_sharded_ = false;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Dataset> data_;
+  std::optional<optim::LossScale> loss_scale_;
   optim::AdamW optimizer_;
   session::Session session_;
   TensorBoardWriter tensorboard_;

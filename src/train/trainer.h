@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/event.h"
+#include "frontend/nn/fully_shard.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/session/session.h"
 #include "train/models.h"
@@ -20,6 +21,8 @@ struct TrainConfig {
   double learning_rate = 2e-3, final_learning_rate = 2e-4;
   int64_t warmup_steps = 50;
   double weight_decay = 0.1, max_norm = 1.0;
+  std::string loss_scale = "none";  // or dynamic, or a number (optim::LossScale)
+  std::string moments = "f32";      // or bf16
   int64_t seed = 1;
   int64_t eval_every = 200, num_eval_batches = 8;
   int64_t sample_length = 200;       // tokens
@@ -31,8 +34,10 @@ struct TrainConfig {
   int64_t checkpoint_keep = 3;
   bool resume = false;  // go on from the newest checkpoint, if there is one
   session::CompileOptions options;
-  // Axis "data": the ranks, each of which trains on its part of every batch. Null: one rank.
+  // Axes "data" or "dp", and "fsdp": the ranks, each of which trains on its part of every batch;
+  // those of "fsdp" also keep parts of the parameters. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;
+  nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;  // of axis "fsdp"
   bool is_quiet = false;  // only errors and, if asked for, JSON
 };
 

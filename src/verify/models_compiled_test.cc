@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/pipeline.h"
+#include "frontend/session/executable.h"
 #include "frontend/session/monograph.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -24,6 +25,8 @@ ir::Literal ids(ir::Shape shape, int64_t first) {
 struct TrainingRun {
   std::vector<double> losses;
   double norm_of_states = 0;
+  int64_t peak_bytes = 0;
+  int num_recomputed = 0;  // launches
 };
 
 // Three steps of a model from the same seed.
@@ -48,17 +51,21 @@ TrainingRun train(Model& model, const ir::Literal& tokens, const ir::Literal& ta
       run.norm_of_states += state.get(i) * state.get(i);
     }
   }
+  const session::Build* build = step.executable({tokens.type(), targets.type()}).build();
+  if (build == nullptr) return run;
+  run.peak_bytes = build->compilation.program.peak_bytes;
+  run.num_recomputed = build->compilation.recomputation.num_kernels;
   return run;
 }
 
-TrainingRun train_gpt(const CompileOptions& options) {
+TrainingRun train_gpt(const CompileOptions& options, int64_t width = 16, int64_t rows = kRows) {
   nn::GPT model({.vocab_size = 29,
                  .block_size = kLength,
                  .n_layer = 2,
                  .n_head = 2,
-                 .n_embd = 16,
+                 .n_embd = width,
                  .dropout = 0.1});
-  return train(model, ids({kRows, kLength}, 1), ids({kRows, kLength}, 5), options);
+  return train(model, ids({rows, kLength}, 1), ids({rows, kLength}, 5), options);
 }
 
 TrainingRun train_llama(const CompileOptions& options) {
@@ -135,6 +142,23 @@ TEST(CompiledModels, TwoRunsAreBitwiseEqual) {
   const TrainingRun first = train_gpt({}), second = train_gpt({});
   EXPECT_EQ(first.losses, second.losses);
   EXPECT_EQ(first.norm_of_states, second.norm_of_states);
+}
+
+// Neither what is cheap to make again nor a memory budget changes a bit, with random masks too.
+TEST(CompiledModels, KeepEveryBitUnderAMemoryBudget) {
+  constexpr int64_t kWidth = 32, kManyRows = 32;  // a launch more must not matter
+  const TrainingRun whole = train_gpt({.disabled_passes = {"rematerialize"}}, kWidth, kManyRows);
+  const TrainingRun cheap = train_gpt({}, kWidth, kManyRows);
+  const TrainingRun least =
+      train_gpt({.memory_budget = "0.85", .recompute = "products"}, kWidth, kManyRows);
+  EXPECT_EQ(whole.num_recomputed, 0);
+  for (const TrainingRun* again : {&cheap, &least}) {
+    EXPECT_EQ(again->losses, whole.losses);
+    EXPECT_EQ(again->norm_of_states, whole.norm_of_states);
+    EXPECT_GT(again->num_recomputed, 0);
+  }
+  EXPECT_LT(cheap.peak_bytes, whole.peak_bytes);
+  EXPECT_LE(least.peak_bytes, 0.85 * cheap.peak_bytes);
 }
 
 TEST(CompiledModels, TheTracedGraphTextParsesBackToTheSameHash) {

@@ -33,6 +33,8 @@ expect 2 "model mlp takes no --heads" "$monograph" compile mlp --heads 2
 expect 2 "model gpt-nano takes no --hidden" "$monograph" compile gpt-nano --hidden 2
 expect 2 "event category 'grap': use one of graph, compile, run" "$monograph" train gpt-nano --data "$text" --log-events "$work/e" --log-level grap=info
 expect 2 "f64.*f32.*bf16" "$monograph" compile gpt-nano --precision f64
+expect 2 "loss scale 'big': use none, dynamic or a number" "$monograph" train gpt-nano --loss-scale big --data "$text"
+expect 2 "memory budget of 0.1 MB: the step takes" "$monograph" compile gpt-nano "${small[@]}" --backend null --memory-budget 100kB
 expect 2 "no pass is called 'fuze': use one of" "$monograph" compile gpt-nano --disable-pass fuze
 expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass isolate
 expect 2 "^error: --device cuda: .*or use --device cpu$" env CUDA_VISIBLE_DEVICES= "$monograph" train gpt-nano --data "$text" --device cuda
@@ -45,6 +47,7 @@ expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-na
 expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +([0-9]+) kernels .* \1 from cache" "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "unigram entropy" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --tensorboard "$work/tb"
+expect 0 "unigram entropy" "$monograph" train gpt-nano "${small[@]}" --steps 5 --data "$text" --loss-scale dynamic --moments bf16
 expect 0 "unigram entropy" env MONOGRAPH_LOGS=off,compile=info,run=info "$monograph" train gpt-nano "${small[@]}" --steps 2 --data "$text" --log-events "$work/events"
 expect 0 '"category":"compile","event":"compile","frame_key":"train_step#1","graph_hash":"[0-9a-f]{32}"' grep compile "$work/events"
 expect 0 '^2$' grep -c '"event":"step"' "$work/events"

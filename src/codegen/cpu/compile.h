@@ -12,7 +12,8 @@
 
 namespace monograph::codegen {
 
-// A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order.
+// A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order, then that of the
+// launch's scalars (int64_t), if it takes any.
 using KernelFunction = void (*)(void* const* arguments);
 
 struct CompileOptions {

@@ -85,8 +85,8 @@ class Renderer {
   }
 
   std::string random(int id, const std::string& element) const {
-    return fmt::format("philox_one({}, {}, {}, {}u)", element, text(at(id).operands[0]),
-                       text(at(id).operands[1]), static_cast<uint32_t>(at(id).stream));
+    return fmt::format("philox_one({}, {}, {}, {})", element, text(at(id).operands[0]),
+                       text(at(id).operands[1]), text(at(id).operands[2]));
   }
 
   // A value of scalar or row domain, or an element value that is the same along the row.
@@ -98,6 +98,8 @@ class Renderer {
                          fmt::format("b{}[{}]", i.access.buffer, addresses_.first(i.access)));
       case InstructionKind::kIndex:
         return addresses_.first(i.access);
+      case InstructionKind::kArgument:
+        return fmt::format("((const long*)args[{}])[{}]", loop_.buffers.size(), i.argument);
       case InstructionKind::kPhilox:
         return random(id, addresses_.first(i.access));
       default:
@@ -324,9 +326,8 @@ class Renderer {
     out_.line("const long tile_end = {0} - tile < {1} ? {0} : tile + {1};", length, tile);
     for (const int id : plan_.sweeps()[number].values) {
       if (!fills_tile(id) || plan_.is_buffered(id, number)) continue;
-      out_.line("const int h{0} = philox_fill(u{0}, x{0} + tile, tile_end - tile, {1}, {2}, {3}u);",
-                id, text(at(id).operands[0]), text(at(id).operands[1]),
-                static_cast<uint32_t>(at(id).stream));
+      out_.line("const int h{0} = philox_fill(u{0}, x{0} + tile, tile_end - tile, {1}, {2}, {3});",
+                id, text(at(id).operands[0]), text(at(id).operands[1]), text(at(id).operands[2]));
     }
     render_columns(number, "tile", "tile_end");
     out_.close();

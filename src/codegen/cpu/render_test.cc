@@ -248,8 +248,9 @@ TEST(Render, RandomNumbersAreThoseOfPhilox) {
       b0 = input i64 b1 = input i64 b2 = output f32
       %0 = scalar i64 load b0[0]
       %1 = scalar i64 load b1[0]
-      %2 = element f32 philox(%0, %1) [{}] stream 4000000000
-      element f32 store b2[5000*r0 + j] = %2 @0 }})",
+      %2 = scalar i64 constant 4000000000
+      %3 = element f32 philox(%0, %1, %2) [{}]
+      element f32 store b2[5000*r0 + j] = %3 @0 }})",
                          terms));
     CheckOptions options;
     options.contents[0] = Literal::from_i64({1}, {0x123456789abcdef});
@@ -260,10 +261,13 @@ TEST(Render, RandomNumbersAreThoseOfPhilox) {
     b0 = output f32
     %0 = scalar i64 constant 5
     %1 = scalar i64 constant 6
-    %2 = element f32 philox(%0, %1) [j + 1] stream 7
-    element f32 store b0[j] = %2 @0 })");
+    %2 = scalar i64 argument 1
+    %3 = element f32 philox(%0, %1, %2) [j + 1]
+    element f32 store b0[j] = %3 @0 })");
   const CompiledKernels kernels = compile_loops({&inner, 1}, test_compile_options());
   BufferSet set = make_buffers(inner, {});
+  int64_t scalars[] = {1, 7};  // of this launch: another one gets another stream
+  set.addresses.push_back(scalars);
   kernels.functions[0](set.addresses.data());
   for (const int64_t j : {0, 1, 2, 3, 1263, 1264, 5000}) {
     EXPECT_EQ(set.storage[0].get(j), philox_uniform(5, 6, 7, j + 1)) << j;

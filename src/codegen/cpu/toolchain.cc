@@ -67,7 +67,10 @@ Toolchain find_toolchain(const std::string& compiler, const std::atomic<bool>* c
   result.version = answer.output.substr(0, answer.output.find('\n'));
   result.flags = words_of(
       "-std=gnu++20 -O2 -ftree-vectorize -fvect-cost-model=dynamic -march=native -fopenmp -fPIC "
-      "-shared -fno-math-errno -fno-trapping-math -fno-exceptions -pipe -w");
+      "-shared -fno-math-errno -fno-trapping-math -fno-exceptions -pipe -w "
+      // A value has the same bits in whichever kernel it is computed: what contracts depends on
+      // what else the kernel does.
+      "-ffp-contract=off");
 #if defined(__x86_64__)
   result.flags.push_back("-mprefer-vector-width=512");  // g++ 12 otherwise halves it on some
 #endif

@@ -1,5 +1,7 @@
 #include "codegen/cuda/columns.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -18,7 +20,11 @@ bool contains(const std::vector<int>& ids, int id) {
 }  // namespace
 
 bool Columns::is_held(int id, const ColumnWork& work) const {
-  return work.reads_kept && text_.plan().is_buffered(id, work.sweep);
+  return work.reads_kept && (comes_ahead(id) || text_.plan().is_buffered(id, work.sweep));
+}
+
+bool Columns::comes_ahead(int id) const {
+  return contains(text_.map().loads_of_next_row, id);
 }
 
 std::vector<int> Columns::loads_ahead(const ColumnWork& work) const {
@@ -94,9 +100,9 @@ void Columns::prepare_value(SourceWriter& out, int id, const ColumnWork& work) c
       read_ahead(out, work, {id});
     }
   } else if (text_.makes_packs(id) && work.width % 4 == 0) {
-    out.line("const Pack<float, {0}> u{1} = philox_pack<{0}>({2}, {3}, {4}, {5}u);", work.width, id,
+    out.line("const Pack<float, {0}> u{1} = philox_pack<{0}>({2}, {3}, {4}, {5});", work.width, id,
              text_.element(i.access, "column"), text_.operand(i.operands[0]),
-             text_.operand(i.operands[1]), static_cast<uint32_t>(i.stream));
+             text_.operand(i.operands[1]), text_.operand(i.operands[2]));
   }
   if (contains(work.kept, id) && !in_registers() && i.kind != Kind::kLoad) {
     out.line("{} p{};", pack_type(id, work.width), id);
@@ -135,25 +141,130 @@ void Columns::compute(SourceWriter& out, const ColumnWork& work) const {
     out.line("Pack<{}, {}> s{};", dtype == DType::kBF16 ? "float" : storage_type_name(dtype),
              work.width, id);
   }
+  const std::vector<int> tests = column_tests(work);
+  if (tests.empty()) {
+    compute_columns(out, work, false);
+  } else {
+    std::vector<std::string> conditions;
+    for (const int id : tests) conditions.push_back(may_hold(id, work.width));
+    out.open("if ({}) {{", fmt::join(conditions, " || "));
+    compute_columns(out, work, false);
+    out.close();
+    out.open("else {{");
+    compute_columns(out, work, true);
+    out.close();
+  }
+  keep_packs(out, work);
+  for (const int id : work.sinks) {
+    const Instruction& i = text_.at(id);
+    if (is_max_of_packs(id, work)) {
+      out.line("v{0} = max_of_pack(v{0}, {1});", id, pack_name(i.operands[0], work));
+    }
+    if (i.kind == Kind::kStore && i.access.inner_stride == 1) store_pack(out, id, work.width);
+  }
+}
+
+std::vector<int> Columns::column_tests(const ColumnWork& work) const {
+  std::vector<int> ids;
+  if (work.width == 1) return ids;
+  for (const int id : work.values) {
+    const Instruction& i = text_.at(id);
+    if (i.kind != Kind::kApply || i.op != ir::ScalarOp::kEq || is_held(id, work) ||
+        text_.types().operation_type(id) != CType::kInt)
+      continue;
+    const auto is_number = [&](int operand) {
+      const Instruction& index = text_.at(operand);
+      return index.kind == Kind::kIndex && index.access.inner_stride == 1;
+    };
+    const auto is_fixed = [&](int operand) {
+      return text_.at(operand).domain != ir::Domain::kElement;
+    };
+    const int a = i.operands[0], b = i.operands[1];
+    if ((is_number(a) && is_fixed(b)) || (is_number(b) && is_fixed(a))) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::string Columns::may_hold(int test, int width) const {
+  const Instruction& i = text_.at(test);
+  const int side = text_.at(i.operands[0]).domain == ir::Domain::kElement ? 0 : 1;
+  return fmt::format("(u32){} - (u32)({}) < {}u", text_.operand(i.operands[1 - side], CType::kInt),
+                     text_.element(text_.at(i.operands[side]).access, "column"), width);
+}
+
+bool Columns::is_new(int id, const ColumnWork& work) const {
+  return contains(work.kept, id) && text_.at(id).kind != Kind::kLoad;
+}
+
+// With all column tests known to be false: what they select, and what is added to that.
+Columns::Statements Columns::statements(const ColumnWork& work, bool is_false) const {
+  const std::vector<int> tests = is_false ? column_tests(work) : std::vector<int>();
+  std::vector<int> zeros;
+  Statements result;
+  for (const int id : work.values) {
+    const Instruction& i = text_.at(id);
+    if (i.kind == Kind::kConstant || text_.is_along_row(id)) continue;
+    Statement statement{id, value(id, work), i.operands};
+    const auto is_op = [&](ir::ScalarOp op) { return i.kind == Kind::kApply && i.op == op; };
+    if (contains(tests, id)) statement = {id, "false", {}};
+    if (is_op(ir::ScalarOp::kWhere) && contains(tests, i.operands[0])) {
+      const Instruction& otherwise = text_.at(i.operands[2]);
+      if (otherwise.kind == Kind::kConstant && otherwise.value == 0) zeros.push_back(id);
+    }
+    for (const int side : {0, 1}) {
+      if (!is_op(ir::ScalarOp::kAdd) || !contains(zeros, i.operands[side])) continue;
+      const int other = i.operands[1 - side];
+      statement = {id, text_.operand(other), {other}};
+    }
+    result.values.push_back(std::move(statement));
+  }
+  for (const int id : work.sinks) {
+    const Instruction& i = text_.at(id);
+    const bool adds_nothing = i.kind != Kind::kStore && i.reduction == ir::Reduction::kSum &&
+                              contains(zeros, i.operands[0]);
+    if (!adds_nothing && !is_max_of_packs(id, work)) result.sinks.push_back(id);
+  }
+  drop_unused(result, work);
+  return result;
+}
+
+void Columns::drop_unused(Statements& statements, const ColumnWork& work) const {
+  std::vector<int> needed;
+  for (const int id : statements.sinks) needed.push_back(text_.at(id).operands[0]);
+  for (size_t v = statements.values.size(); v-- > 0;) {
+    const Statement& value = statements.values[v];
+    if (!contains(needed, value.id) && !is_new(value.id, work)) continue;
+    needed.push_back(value.id);
+    needed.insert(needed.end(), value.operands.begin(), value.operands.end());
+  }
+  std::erase_if(statements.values,
+                [&](const Statement& value) { return !contains(needed, value.id); });
+}
+
+void Columns::compute_columns(SourceWriter& out, const ColumnWork& work, bool is_false) const {
+  const Statements lines = statements(work, is_false);
+  if (lines.values.empty() && lines.sinks.empty()) return;
   out.pragma("unroll");
   out.open("for (int i = 0; i < {}; ++i) {{", work.width);
-  for (const int id : work.values) {
-    if (text_.at(id).kind == Kind::kConstant || text_.is_along_row(id)) continue;
-    out.line("const {} v{} = {};", text_.c_type(id), id, value(id, work));
-    const bool is_new = contains(work.kept, id) && text_.at(id).kind != Kind::kLoad;
-    if (is_new) out.line("{}.at[i] = v{};", pack_name(id, work), id);
+  for (const Statement& value : lines.values) {
+    out.line("const {} v{} = {};", text_.c_type(value.id), value.id, value.text);
+    if (is_new(value.id, work)) out.line("{}.at[i] = v{};", pack_name(value.id, work), value.id);
   }
   for (const bool stores : {false, true}) {
-    for (const int id : work.sinks) {
+    for (const int id : lines.sinks) {
       if ((text_.at(id).kind == Kind::kStore) == stores) sink(out, id);
     }
   }
   out.close();
-  keep_packs(out, work);
-  for (const int id : work.sinks) {
-    const Instruction& i = text_.at(id);
-    if (i.kind == Kind::kStore && i.access.inner_stride == 1) store_pack(out, id, work.width);
-  }
+}
+
+bool Columns::is_max_of_packs(int id, const ColumnWork& work) const {
+  const Instruction& i = text_.at(id);
+  if (i.kind != Kind::kReduce || i.reduction != ir::Reduction::kMax || work.width == 1)
+    return false;
+  const Instruction& load = text_.at(i.operands[0]);
+  return load.kind == Kind::kLoad && text_.dtype_of(load) == DType::kBF16 &&
+         load.access.inner_stride == 1 && !text_.is_along_row(i.operands[0]);
 }
 
 void Columns::keep_packs(SourceWriter& out, const ColumnWork& work) const {

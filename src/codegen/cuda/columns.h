@@ -36,6 +36,8 @@ class Columns {
   void compute(SourceWriter& out, const ColumnWork& work) const;
   // "Pack<bf16, 8>": what is held of a value, or read for a load.
   std::string pack_type(int id, int width) const;
+  // A load that is brought to shared memory while the row before is worked on.
+  bool comes_ahead(int id) const;
 
  private:
   bool is_held(int id, const ColumnWork& work) const;  // by an earlier sweep
@@ -46,6 +48,25 @@ class Columns {
   std::string value(int id, const ColumnWork& work) const;
   void prepare_value(SourceWriter& out, int id, const ColumnWork& work) const;
   void keep_packs(SourceWriter& out, const ColumnWork& work) const;
+  // Comparisons of the column's number with one number of the row: false in all packs but one.
+  std::vector<int> column_tests(const ColumnWork& work) const;
+  std::string may_hold(int test, int width) const;
+  // A maximum of a load's numbers as they are stored is taken of a pack at once.
+  bool is_max_of_packs(int id, const ColumnWork& work) const;
+  struct Statement {  // const float v7 = text;
+    int id;
+    std::string text;
+    std::vector<int> operands;
+  };
+  struct Statements {
+    std::vector<Statement> values;
+    std::vector<int> sinks;
+  };
+  Statements statements(const ColumnWork& work, bool is_false) const;
+  void drop_unused(Statements& statements, const ColumnWork& work) const;
+  bool is_new(int id, const ColumnWork& work) const;  // computed here, and held for later sweeps
+  // One column at a time; `is_false`: with all column tests known to be false.
+  void compute_columns(SourceWriter& out, const ColumnWork& work, bool is_false) const;
   void sink(SourceWriter& out, int id) const;
   void store_pack(SourceWriter& out, int id, int width) const;
 

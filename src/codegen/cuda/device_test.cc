@@ -15,6 +15,7 @@
 #include "codegen/cuda/compile.h"
 #include "codegen/cuda/gpu_testing.h"
 #include "codegen/cuda/render.h"
+#include "codegen/thread_map.h"
 #include "ir/loop/evaluate.h"
 #include "ir/loop/loop_parser.h"
 
@@ -165,12 +166,61 @@ TEST(CudaDevice, RandomNumbersAreThoseOfTheOracle) {
         b1 = output f32 aligned 16
         %0 = scalar i64 load b0[0]
         %1 = scalar i64 load b0[1]
-        %2 = element f32 philox(%0, %1) [{0}*r0 + j + 8589934592] stream 7
-        element f32 store b1[{0}*r0 + j] = %2 @0
+        %2 = scalar i64 constant 7
+        %3 = element f32 philox(%0, %1, %2) [{0}*r0 + j + 8589934592]
+        element f32 store b1[{0}*r0 + j] = %3 @0
       }})",
         inner)));
   }
   EXPECT_EQ(expect_agreement(loops, {.index_extent = 1000, .relative = 0}), 0);
+}
+
+// A block works on one row while the copy engine brings its next one: the chunked loss, in place,
+// and rows through axes that do not lie one after the other.
+TEST(CudaDevice, RowsThatTheCopyEngineBrings) {
+  SKIP_WITHOUT_GPU();
+  std::vector<Loop> loops = loops_in(R"(
+loop rows [400] inner 12800 blocks 132 of rows sweeps 3 partials b4 [0] {
+  b0 = input f32 aligned 16
+  b1 = input i64 aligned 16
+  b2 = output f32 aligned 16
+  b3 = output f32
+  b4 = workspace f32 [132]
+  %0 = row i64 load b1[r0] @0
+  %1 = element f32 load b0[12800*r0 + j] keep @0
+  %2 = row f32 reduce_max(%1) @0
+  %3 = element f32 sub(%1, %2)
+  %4 = element f32 exp(%3)
+  %5 = row f32 reduce_sum(%4) @1
+  %6 = element i64 index [j]
+  %7 = element bool eq(%6, %0)
+  %8 = scalar f32 constant 0
+  %9 = element f32 where(%7, %1, %8)
+  %10 = row f32 reduce_sum(%9) @1
+  %11 = row f32 log(%5) @2
+  %12 = row f32 add(%11, %2) @2
+  %13 = row f32 sub(%12, %10) @2
+  row f32 accumulate_sum b3[0] = %13 @2
+  %15 = row f32 reciprocal(%5) @2
+  %16 = element f32 mul(%4, %15)
+  element f32 store b2[12800*r0 + j] = %16 @2
+}
+loop rows [20,20] inner 49152 blocks 1 of rows sweeps 2 {
+  b0 = input bf16 aligned 16
+  b1 = output bf16 aligned 16
+  %0 = element f32 load b0[49152*r0 + 983040*r1 + j] keep @0
+  %1 = row f32 reduce_max(%0) @0
+  %2 = element f32 sub(%0, %1)
+  element f32 store b1[983040*r0 + 49152*r1 + j] = %2 @1
+})",
+                                     "rows");
+  for (const Loop& loop : loops) {
+    EXPECT_FALSE(map_threads(loop, DeviceSpec::h200()).loads_of_next_row.empty()) << loop.str();
+  }
+  EXPECT_EQ(
+      expect_agreement({loops[0]}, {.index_extent = 12800, .relative = 1e-5, .aliases = {{2, 0}}}),
+      0);
+  EXPECT_EQ(expect_agreement({loops[1]}, {.relative = 0}), 0);
 }
 
 // Loops of models, with fewer rows so that the oracle ends.

@@ -193,15 +193,19 @@ std::string KernelText::apply(int id) const {
     const bool is_condition = i.op == ir::ScalarOp::kWhere && o == 0;
     operands.push_back(operand(i.operands[o], is_condition ? CType::kBool : operation));
   }
-  if (i.op == ir::ScalarOp::kExp && is_rounded_[i.operands[0]]) {
-    return fmt::format("exp_of_rounded({})", operands[0]);
+  if (operation == CType::kFloat && is_rounded_[i.operands[0]]) {
+    if (i.op == ir::ScalarOp::kExp) return fmt::format("exp_of_rounded({})", operands[0]);
+    if (i.op == ir::ScalarOp::kTanh) return fmt::format("tanh_of_rounded({})", operands[0]);
+  }
+  if (operation == CType::kFloat && i.op == ir::ScalarOp::kDiv && is_rounded_[id]) {
+    return fmt::format("divide_rounded({}, {})", operands[0], operands[1]);
   }
   return apply_text(i, operation, types_.of(id), operands);
 }
 
 std::string KernelText::random(int id, const std::string& element) const {
-  return fmt::format("philox_one({}, {}, {}, {}u)", element, operand(at(id).operands[0]),
-                     operand(at(id).operands[1]), static_cast<uint32_t>(at(id).stream));
+  return fmt::format("philox_one({}, {}, {}, {})", element, operand(at(id).operands[0]),
+                     operand(at(id).operands[1]), operand(at(id).operands[2]));
 }
 
 std::string KernelText::row_value(int id) const {
@@ -211,6 +215,8 @@ std::string KernelText::row_value(int id) const {
       return load_text(dtype_of(i), fmt::format("b{}[{}]", i.access.buffer, start(i.access)));
     case Kind::kIndex:
       return start(i.access);
+    case Kind::kArgument:
+      return fmt::format("scalar{}", i.argument);
     case Kind::kPhilox:
       return random(id, start(i.access));
     default:
@@ -244,6 +250,7 @@ std::string KernelText::parameters() const {
     texts.push_back(fmt::format("{}{}* b{}", is_input ? "const " : "",
                                 storage_type_name(loop_.buffers[b].dtype), b));
   }
+  for (int k = 0; k < loop_.num_scalars(); ++k) texts.push_back(fmt::format("long scalar{}", k));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

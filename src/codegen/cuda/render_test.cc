@@ -93,13 +93,48 @@ TEST(CudaRender, AWarpHoldsAShortRowInRegisters) {
 }
 
 TEST(CudaRender, ABlockHoldsALongRowInSharedMemory) {
-  const RenderedKernel kernel = rendered(fmt::format(fmt::runtime(kNorm), 50304));
+  const RenderedKernel kernel = rendered(fmt::format(fmt::runtime(kNorm), 100608));
   expect_parts(kernel.source,
                {"lane = threadIdx.x % 512", "bf16* const k0 = (bf16*)(shared + 0);",
-                "store_pack(k0 + column, p0);", "v1 = reduce_warps<Sum, 16>(r1[group]);",
+                "store_pack(k0 + column, p0);", "v1 = reduce_warps<Sum, 16>(warps1[group]);",
                 "p0 = load_pack<8>(k0 + column);"});
-  EXPECT_EQ(kernel.launches[0].shared_bytes, 50304u * 2);
+  EXPECT_EQ(kernel.launches[0].shared_bytes, 100608u * 2);
   EXPECT_EQ(kernel.launches[0].block[0], 512u);
+}
+
+TEST(CudaRender, WhereTwoRowsFitSharedMemoryTheNextOneComesAhead) {
+  const RenderedKernel kernel = rendered(fmt::format(fmt::runtime(kNorm), 50304));
+  expect_parts(
+      kernel.source,
+      {"bf16* const k0_rows = (bf16*)(shared + 0);", "start_arrivals(arrivals);",
+       "bring(k0_rows + 0 * 50304, b0 + (50304 * row), 100608, arrivals + 0);",
+       "bring(k0_rows + (1 - half) * 50304, b0 + (50304 * row), 100608,",
+       "wait_for_arrival(arrivals + half, times % 2);", "p0 = load_pack<8>(k0 + column);"});
+  EXPECT_THAT(kernel.source, Not(HasSubstr("store_pack(k0 + column")));
+  EXPECT_EQ(kernel.launches[0].shared_bytes, 50304u * 4);
+  EXPECT_EQ(kernel.launches[0].block[0], 1024u);
+}
+
+TEST(CudaRender, AColumnTestIsLeftOutOfPacksThatCannotHoldIt) {
+  const RenderedKernel kernel = rendered(R"(loop rows [4096] inner 768 blocks 1 of rows sweeps 1 {
+    b0 = input bf16 aligned 16
+    b1 = input i64 aligned 16
+    b2 = output f32 aligned 16
+    b3 = output f32 aligned 16
+    %0 = row i64 load b1[r0] @0
+    %1 = element f32 load b0[768*r0 + j]
+    %2 = element i64 index [j]
+    %3 = element bool eq(%2, %0)
+    %4 = scalar f32 constant 0
+    %5 = element f32 where(%3, %1, %4)
+    %6 = row f32 reduce_sum(%5) @0
+    %7 = row f32 reduce_max(%1) @0
+    row f32 store b2[r0] = %6 @1
+    row f32 store b3[r0] = %7 @1
+  })");
+  expect_parts(kernel.source, {"if ((u32)n0 - (u32)(column) < 8u) {", "const bool v3 = v2 == n0;",
+                               "v6 += v5;", "v7 = max_of_pack(v7, p1[step]);"});
+  EXPECT_THAT(kernel.source, Not(HasSubstr("const bool v3 = false;")));  // nothing is left to do
 }
 
 TEST(CudaRender, ColumnSumsStayInRegistersAndBlocksAreAddedByASecondLaunch) {
@@ -150,11 +185,14 @@ TEST(CudaRender, RandomNumbersAreMadeFourAtATime) {
     b1 = output f32 aligned 16
     %0 = scalar i64 load b0[0]
     %1 = scalar i64 load b0[1]
-    %2 = element f32 philox(%0, %1) [{}*r0 + j] stream 7
-    element f32 store b1[768*r0 + j] = %2 @0
+    %2 = scalar i64 argument 0
+    %3 = element f32 philox(%0, %1, %2) [{}*r0 + j]
+    element f32 store b1[768*r0 + j] = %3 @0
   }})";
   EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 768)).source,
-              HasSubstr("philox_pack<4>(768 * row + column, v0, v1, 7u)"));
+              HasSubstr("philox_pack<4>(768 * row + column, v0, v1, v2)"));
+  EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 768)).source,
+              HasSubstr("float* b1, long scalar0)"));
   EXPECT_THAT(rendered(fmt::format(fmt::runtime(text), 769)).source, HasSubstr("philox_one("));
 }
 

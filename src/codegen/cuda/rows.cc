@@ -51,15 +51,17 @@ void Rows::declare_shared(SourceWriter& out) {
   const ThreadMap& map = text_.map();
   for (int id = 0; id < text_.size(); ++id) {
     if (at(id).kind != Kind::kReduce || map.threads_per_row <= 32) continue;
-    out.line("__shared__ {} r{}[{}][{}];", text_.c_type(id), id, map.rows_at_once,
+    out.line("__shared__ {} warps{}[{}][{}];", text_.c_type(id), id, map.rows_at_once,
              map.threads_per_row / 32);
   }
   segments_.declare_shared(out);
   if (map.in_registers) return;
   out.line("extern __shared__ __align__(16) u8 shared[];");
   const auto add = [&](std::string_view type, char letter, int id, int64_t bytes) {
-    out.line("{0}* const {1}{2} = ({0}*)(shared + {3});", type, letter, id, shared_bytes_);
-    shared_bytes_ += aligned(bytes * text_.loop().inner_extent);
+    const bool is_ahead = letter == 'k' && columns_.comes_ahead(id);
+    out.line("{0}* const {1}{2}{3} = ({0}*)(shared + {4});", type, letter, id,
+             is_ahead ? "_rows" : "", shared_bytes_);
+    shared_bytes_ += aligned(bytes * text_.loop().inner_extent) * (is_ahead ? 2 : 1);
   };
   for (const int id : text_.plan().row_buffers()) {
     const bool is_load = at(id).kind == Kind::kLoad;
@@ -85,9 +87,11 @@ void Rows::render_row_loop(SourceWriter& out) {
     out.line("const bool is_row = group < {} && base + group < {};", taken, rows);
     out.line("const {} row = is_row ? base + group : {};", type, rows - 1);
   } else {
+    declare_next_row(out);
     out.open(
         "for ({0} row = ({0})blockIdx.x * {1} + group; row < {2}; row += ({0})gridDim.x * {1}) {{",
         type, map.rows_at_once, rows);
+    wait_for_row(out);
   }
   render_row(out);
   out.close();
@@ -132,6 +136,56 @@ void Rows::render_rows_in_flight(SourceWriter& out) {
     out.close();
   }
   out.close();
+}
+
+// Two rows in shared memory: one is worked on, the copy engine brings the other.
+void Rows::declare_next_row(SourceWriter& out) {
+  if (text_.map().loads_of_next_row.empty()) return;
+  out.line("__shared__ u64 arrivals[2];");
+  out.line("int turn = 0;");
+  out.open("if (threadIdx.x == 0) {{");
+  out.line("start_arrivals(arrivals);");
+  out.open("if (blockIdx.x < {}) {{", text_.loop().num_rows());
+  start_next_row(out, fmt::format("({})blockIdx.x", text_.row_type()), "0");
+  out.close();
+  out.close();
+  out.line("__syncthreads();");
+}
+
+void Rows::start_next_row(SourceWriter& out, const std::string& row,
+                          const std::string& half) const {
+  out.line("const {} row = {};", text_.row_type(), row);
+  for (const std::string& line : text_.row_index_lines()) out.line("{}", line);
+  const int64_t inner = text_.loop().inner_extent;
+  int64_t num_bytes = 0;
+  for (const int id : text_.map().loads_of_next_row) {
+    num_bytes += inner * kept_bytes(text_.loop(), at(id));
+  }
+  out.line("expect_bytes(arrivals + {}, {});", half, num_bytes);
+  for (const int id : text_.map().loads_of_next_row) {
+    out.line("bring(k{0}_rows + {1} * {2}, b{3} + ({4}), {5}, arrivals + {1});", id, half, inner,
+             at(id).access.buffer, text_.start(at(id).access),
+             inner * kept_bytes(text_.loop(), at(id)));
+  }
+}
+
+// The other half is free once all threads have left the row before.
+void Rows::wait_for_row(SourceWriter& out) const {
+  const ThreadMap& map = text_.map();
+  if (map.loads_of_next_row.empty()) return;
+  out.line("const int half = turn % 2, times = turn / 2;");
+  out.line("++turn;");
+  out.line("__syncthreads();");
+  out.open("if (threadIdx.x == 0 && row + ({})gridDim.x < {}) {{", text_.row_type(),
+           text_.loop().num_rows());
+  out.line("const {0} next = row + ({0})gridDim.x;", text_.row_type());
+  start_next_row(out, "next", "(1 - half)");
+  out.close();
+  for (const int id : map.loads_of_next_row) {
+    out.line("const {0}* const k{1} = k{1}_rows + half * {2};",
+             storage_type_name(text_.dtype_of(at(id))), id, text_.loop().inner_extent);
+  }
+  out.line("wait_for_arrival(arrivals + half, times % 2);");
 }
 
 void Rows::render_row(SourceWriter& out) {
@@ -204,6 +258,7 @@ void Rows::render_sweep(SourceWriter& out, int number) {
     out.line("{} v{} = {};", text_.c_type(id), id, text_.zero(id));
   }
   ColumnWork work{sweep.values, sweep.sinks, sweep.kept, number, true, map.width, {}};
+  std::erase_if(work.kept, [&](int id) { return columns_.comes_ahead(id); });
   out.open("{{  // sweep {}", number);
   if (map.in_registers) {
     work.step = "[step]";
@@ -235,13 +290,13 @@ void Rows::reduce(SourceWriter& out, const std::vector<int>& ids) const {
     if (map.threads_per_row == 1) continue;
     out.line("v{0} = reduce_lanes<{1}, {2}>(v{0});", id, text_.op_name(at(id)), lanes);
     if (map.threads_per_row > 32) {
-      out.line("if (lane % 32 == 0) r{0}[group][lane / 32] = v{0};", id);
+      out.line("if (lane % 32 == 0) warps{0}[group][lane / 32] = v{0};", id);
     }
   }
   if (map.threads_per_row > 32) {
     out.line("{}", wait());
     for (const int id : ids) {
-      out.line("v{0} = reduce_warps<{1}, {2}>(r{0}[group]);", id, text_.op_name(at(id)),
+      out.line("v{0} = reduce_warps<{1}, {2}>(warps{0}[group]);", id, text_.op_name(at(id)),
                map.threads_per_row / 32);
     }
   }

@@ -24,6 +24,9 @@ class Rows {
   void render_row_loop(SourceWriter& out);
   void render_rows_in_flight(SourceWriter& out);
   void render_row(SourceWriter& out);
+  void declare_next_row(SourceWriter& out);
+  void start_next_row(SourceWriter& out, const std::string& row, const std::string& half) const;
+  void wait_for_row(SourceWriter& out) const;
   void render_sweep(SourceWriter& out, int number);
   void declare_row_values(SourceWriter& out, int sweep) const;
   void prepare(SourceWriter& out, int id);

@@ -16,7 +16,7 @@ Segments::Segments(const KernelText& text, const Columns& columns)
     for (const int bound : text.at(id).operands) known_at_once &= text.at(bound).sweep == 0;
   }
   const ThreadMap& map = text.map();
-  is_shared_ = !ids_.empty() && known_at_once && map.in_registers && map.threads_per_row == 32 &&
+  is_shared_ = !ids_.empty() && known_at_once && map.in_registers && map.threads_per_row >= 32 &&
                map.rows_at_once > 1 && !map.tiles_columns;
 }
 
@@ -25,7 +25,8 @@ void Segments::declare_shared(SourceWriter& out) const {
   const ThreadMap& map = text_.map();
   out.line("__shared__ long segments[{}][2];", map.rows_at_once);
   for (const int id : ids_) {
-    out.line("__shared__ {} whole{}[{}][32];", columns_.pack_type(id, map.width), id, map.steps);
+    out.line("__shared__ {} whole{}[{}][{}];", columns_.pack_type(id, map.width), id, map.steps,
+             map.threads_per_row);
   }
 }
 
@@ -63,7 +64,8 @@ void Segments::add_positions(SourceWriter& out, int id, const std::string& total
                              const std::string& begin, const std::string& end, int step) const {
   const Instruction& i = text_.at(id);
   const ThreadMap& map = text_.map();
-  out.pragma("unroll 4");
+  // Several positions at once, as far as registers go.
+  out.pragma(fmt::format("unroll {}", std::clamp(8 / std::max(map.steps, 1), 1, 4)));
   out.open("for (long s = {}; s < {}; s += {}) {{", begin, end, step);
   out.line("const long first = {}L * b{}[s];", i.access.index_stride, i.order_buffer);
   if (map.in_registers) {

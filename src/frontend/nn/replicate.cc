@@ -12,8 +12,12 @@ trace::Gradients replicate(const trace::Gradients& gradients, const ir::Mesh& me
   trace::Gradients means(gradients.trace().shared_from_this());
   for (const trace::State& parameter : gradients.parameters()) {
     const trace::Scope scope(gradients.trace(), parameter.name());
-    means.add(parameter, trace::all_mean(gradients[parameter], mesh, axis));
+    const bool is_in_unit = parameter.flat_unit() != nullptr;
+    means.add(parameter, is_in_unit ? gradients[parameter]
+                                    : trace::all_mean(gradients[parameter], mesh, axis));
   }
+  for (const auto& known : gradients.means_of_units()) means.take_mean_of_units(known);
+  means.take_mean_of_units({std::string(axis), mesh.size(axis)});
   for (const std::string& name : gradients.unused()) means.add_unused(name);
   return means;
 }

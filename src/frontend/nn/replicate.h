@@ -15,7 +15,8 @@ namespace monograph::nn {
 //
 // Each gradient gets an all_reduce and a multiplication; passes put them in buckets that are sent
 // while the backward pass goes on. The loss is that of the rank's part: all_mean gives that of all.
-// Where parts are of equal size, training is that of one rank with the whole batch, up to rounding.
+// Parameters of a sharded unit are reduced together, by the optimizer (see fully_shard). Where
+// parts are of equal size, training is that of one rank with the whole batch, up to rounding.
 trace::Gradients replicate(const trace::Gradients& gradients, const ir::Mesh& mesh,
                            std::string_view axis = "data");
 

@@ -140,7 +140,7 @@ TEST_P(BreaksTest, PastTheLimitCallsRunOpByOpAndTheCauseIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BreaksTest, testing::Values("interpret", "cpu"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& backend) { return backend.param; });
 
 TEST(BreaksTest, FullgraphMakesABreakAnErrorAtItsLine) {
   Compiled step = compile([](const Tensor& x) { return x * sum(x).item(); }, {.fullgraph = true});

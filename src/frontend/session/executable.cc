@@ -8,7 +8,10 @@ namespace monograph::session {
 compiler::PassOptions pass_options(const CompileOptions& options) {
   std::vector<std::string> disabled = options.disabled_passes;
   if (options.comm_optimization_level < 1) disabled.emplace_back("bucket_all_reduce");
-  if (options.comm_optimization_level < 2) disabled.emplace_back("overlap_collectives");
+  if (options.comm_optimization_level < 2) {
+    disabled.emplace_back("overlap_collectives");
+    disabled.emplace_back("prefetch_units");
+  }
   return {.disabled = std::move(disabled),
           .stop_after = static_cast<int>(options.stop_after),
           .dump_dir = options.dump_dir,
@@ -40,7 +43,7 @@ class Null : public Executable {
   Null(const ir::Graph& graph, const CompileOptions& options) {
     passes::StateLayout states;
     const compiler::PassOptions passes = pass_options(options);
-    build_.compilation = compiler::compile(graph, states, passes);
+    build_.compilation = compiler::compile(graph, states, passes, memory_budget(options));
     if (!passes.device.is_cuda()) return;
     build_.cuda_kernels =
         codegen::cuda::compile_loops(build_.compilation.program.kernels, passes.device);
@@ -58,7 +61,8 @@ class Cpu : public Executable {
  public:
   Cpu(const ir::Graph& graph, CpuStates& states, const CompileOptions& options, Mesh mesh)
       : states_(states), mesh_(std::move(mesh)) {
-    build_.compilation = compiler::compile(graph, states.layout(), pass_options(options));
+    build_.compilation =
+        compiler::compile(graph, states.layout(), pass_options(options), memory_budget(options));
     states.fit_layout();
     supply_ = std::make_unique<KernelSupply>(program(), options, mesh_);
     note_supply();

@@ -1,6 +1,7 @@
 #pragma once
 
 // Everything that a program which trains a model needs.
+#include "frontend/nn/fully_shard.h"
 #include "frontend/nn/gpt.h"
 #include "frontend/nn/layers.h"
 #include "frontend/nn/llama.h"

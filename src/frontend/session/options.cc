@@ -19,8 +19,10 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "dump_dir",
                                               "fullgraph",
                                               "loss_chunk_bytes",
+                                              "memory_budget",
                                               "mode",
                                               "precision",
+                                              "recompute",
                                               "recompile_limit",
                                               "stop_after",
                                               "suppress_errors",
@@ -55,6 +57,8 @@ void check_values(const CompileOptions& options) {
   check_value("mode", options.mode, {"default", "reduce-overhead", "max-autotune"});
   check_value("precision", options.precision, {"f32", "bf16"});
   compile_timeout_seconds(options);
+  check_value("recompute", options.recompute, {"cheap", "products"});
+  memory_budget(options);
   check_value("verify", options.verify, {"off", "warn", "fatal"});
   if (options.recompile_limit < 1) {
     throw_user_error("option recompile_limit={}: use a number of compilations, 1 or more",
@@ -101,6 +105,10 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.mode = value;
   } else if (name == "precision") {
     options.precision = value;
+  } else if (name == "memory_budget") {
+    options.memory_budget = value;
+  } else if (name == "recompute") {
+    options.recompute = value;
   } else if (name == "fullgraph") {
     options.fullgraph = parse_bool(name, value);
   } else if (name == "verify") {
@@ -131,6 +139,30 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     throw_user_error("unknown option '{}': use one of {}", name, fmt::join(kNames, ", "));
   }
   check_values(options);
+}
+
+compiler::MemoryBudget memory_budget(const CompileOptions& options) {
+  compiler::MemoryBudget budget{.recompute_products = options.recompute == "products"};
+  const std::string& text = options.memory_budget;
+  if (text.empty()) return budget;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, text.data() + text.size() - end);
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}};
+  const bool is_number = error == std::errc() && number > 0;
+  if (is_number && unit.empty() && number <= 1) {
+    budget.fraction = number;
+    return budget;
+  }
+  for (const auto& [name, bytes] : kUnits) {
+    if (is_number && unit == name) budget.bytes = static_cast<int64_t>(number * bytes);
+  }
+  if (budget.bytes > 0) return budget;
+  throw_user_error(
+      "option memory_budget='{}': use bytes with a unit (60MB, 1.5GB), or a fraction up to 1 of "
+      "what the step takes (0.7)",
+      text);
 }
 
 void check_options(const CompileOptions& options) {

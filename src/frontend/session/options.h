@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/pipeline.h"
+#include "compiler/compile.h"
 
 namespace monograph::session {
 
@@ -20,9 +20,13 @@ struct CompileOptions {
   // too, and the algorithms of library calls are chosen by timing them.
   std::string mode = "default";
   std::string precision = "f32";  // what products compute in: f32, bf16
-  bool fullgraph = false;         // a graph break is an error
-  int64_t recompile_limit = 8;    // signatures and paths compiled; calls past it run op by op
-  std::string verify = "fatal";   // off, warn (on stderr), fatal
+  // What the step may take: bytes ("60MB", "1.5GB") or a fraction of what it takes ("0.7"); empty:
+  // any. Above it, values are made again rather than kept: cheap ones, or products too.
+  std::string memory_budget = {};
+  std::string recompute = "cheap";
+  bool fullgraph = false;        // a graph break is an error
+  int64_t recompile_limit = 8;   // signatures and paths compiled; calls past it run op by op
+  std::string verify = "fatal";  // off, warn (on stderr), fatal
   std::vector<std::string> disabled_passes = {};
   int64_t stop_after = -1;  // passes that may change the graph; -1: all
   // Logits are made in chunks of so many bytes at most, where nothing needs them whole; 0: of what
@@ -54,6 +58,8 @@ double compile_timeout_seconds(const CompileOptions& options);
 void set_option(CompileOptions& options, std::string_view name, std::string_view value);
 // The link that collectives are planned for.
 ir::LinkModel link_of(const CompileOptions& options);
+// The budget that memory_budget and recompute say; UserError names the valid forms.
+compiler::MemoryBudget memory_budget(const CompileOptions& options);
 // UserError names the valid values of the option that is wrong.
 void check_options(const CompileOptions& options);
 

@@ -11,6 +11,7 @@
 #include "frontend/session/build_events.h"
 #include "frontend/session/cuda_backend.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/sharding.h"
 #include "frontend/session/state_store.h"
 #include "frontend/session/statement.h"
 #include "frontend/session/variant.h"
@@ -124,7 +125,13 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   const auto start = Clock::now();
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
   traced->set_precision({.compute = ir::parse_dtype(data_->options.precision)});
-  if (data_->mesh != nullptr && data_->mesh->mesh.has("data")) traced->set_batch_axis("data");
+  if (data_->mesh != nullptr) {
+    trace::Trace::Axes axes;
+    for (const std::string& axis : data_->mesh->mesh.batch_axes()) {
+      axes.emplace_back(axis, data_->mesh->mesh.size(axis));
+    }
+    traced->set_batch_axes(std::move(axes));
+  }
   if (!data_->options.fullgraph) {
     traced->set_host_reader([&](const trace::HostRead& each) { return read(*traced, each, call); });
   }
@@ -134,15 +141,13 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
-  variant->graph = traced->finish(outputs);
+  variant->graph = shard(*traced, traced->finish(outputs), variant->record.remarks);
   variant->signature = {call.types, traced->switches()};
   variant->reads = traced->host_reads();
   variant->numbers = call.journal;
   variant->unused_parameters = traced->unused_parameters();
-  for (const auto& known : traced->states()) {
-    declare(known.state);
-    variant->states.push_back(known.state.name());
-  }
+  declare_states(*traced, *variant->graph);
+  for (const ir::Node* state : variant->graph->states()) variant->states.push_back(state->name());
   for (const ir::Graph::Update& update : variant->graph->updates()) {
     variant->updated.push_back(update.state->name());
   }
@@ -150,11 +155,32 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   return variant;
 }
 
+void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph) const {
+  for (const auto& known : trace.states()) {
+    if (known.state.flat_unit() == nullptr) declare(known.state);
+  }
+  const std::vector<trace::State> states = states_of(trace);
+  for (const ir::FlatStates& range : trace::flat_states_of(states)) {
+    std::shared_ptr<comm::Communicator> group;
+    if (data_->mesh != nullptr) {
+      data_->mesh->along(range.unit->axis, range.unit->axis_size);
+      group = data_->mesh->communicators.at(range.unit->axis);
+    }
+    data_->states->declare(range, states, std::move(group));
+  }
+  for (const ir::Node* state : graph.states()) {
+    if (state->name().starts_with(ir::kCoordinatePrefix)) {
+      declare({state->name(), state->types()[0], ir::StateRole::kBuffer,
+               trace::Initializer::constant(0)});
+    }
+  }
+}
+
 // What a rank knows of itself enters a graph through its states.
 void Compiled::declare(const trace::State& state) const {
   data_->states->declare(state);
-  if (data_->mesh == nullptr || !state.name().starts_with(trace::kCoordinatePrefix)) return;
-  const std::string axis = state.name().substr(trace::kCoordinatePrefix.size());
+  if (data_->mesh == nullptr || !state.name().starts_with(ir::kCoordinatePrefix)) return;
+  const std::string axis = state.name().substr(ir::kCoordinatePrefix.size());
   const auto& group = data_->mesh->along(axis, data_->mesh->mesh.size(axis));
   data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));
 }
@@ -415,6 +441,10 @@ Compiled Session::compile_traced(TracedFunction function, CompileOptions options
 
 ir::Literal Session::state(const std::string& name) const {
   return states_->get(name);
+}
+
+ir::TensorType Session::state_type(const std::string& name) const {
+  return states_->type(name);
 }
 
 void Session::set_state(const std::string& name, const ir::Literal& value) {

@@ -42,9 +42,10 @@ struct Results {
 struct TraceRecord {
   int num_nodes = 0;
   Hash hash;
-  int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
-  int64_t verify_ns = 0;  // 0 with verify off
-  int num_breaks = 0;     // reads on the host
+  std::vector<passes::Remark> remarks = {};  // of how states were sharded
+  int64_t trace_ns = 0;                      // running the function: forward, backward, optimizer
+  int64_t verify_ns = 0;                     // 0 with verify off
+  int num_breaks = 0;                        // reads on the host
 };
 
 // A function that is traced, once for each signature of inputs, and compiled. A handle: copies are
@@ -87,6 +88,7 @@ class Compiled {
   std::unique_ptr<Variant> trace(Call& call) const;
   trace::HostValue read(trace::Trace& trace, const trace::HostRead& read, Call& call) const;
   void declare(const trace::State& state) const;
+  void declare_states(const trace::Trace& trace, const ir::Graph& graph) const;
   void make_executables(Variant& variant) const;
   void agree_with_ranks(const Variant& variant) const;
   std::unique_ptr<Executable> make_executable(const ir::Graph& graph, StateStorage*& storage) const;
@@ -162,7 +164,10 @@ class Session {
 
   // States exist once a function that reads them is traced, or set_state has made them. UserError
   // for a name that there is none of, or a value of another type.
+  // The value of a state that is sharded (nn::fully_shard) is gathered from all ranks: each of them
+  // asks for the same states in the same order.
   ir::Literal state(const std::string& name) const;
+  ir::TensorType state_type(const std::string& name) const;
   void set_state(const std::string& name, const ir::Literal& value);
   std::vector<std::string> state_names() const;
 

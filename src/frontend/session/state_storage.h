@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "frontend/trace/state.h"
 #include "ir/literal.h"
 #include "passes/memory/layout.h"
 #include "runtime/cpu/aligned_memory.h"
@@ -17,8 +18,12 @@ class StateStorage {
  public:
   virtual ~StateStorage() = default;
   virtual void write(const std::string& name, const ir::Literal& value) = 0;
-  // Writes zeros of this type, if that is cheaper here than to be given them; otherwise false.
-  virtual bool write_zeros(const std::string&, const ir::TensorType&) { return false; }
+  // Writes how a state of this type begins, if that is cheaper here than to be given it; otherwise
+  // false.
+  virtual bool write_initial(const std::string&, const ir::TensorType&, const trace::Initializer&,
+                             int64_t /*seed*/) {
+    return false;
+  }
   virtual ir::Literal read(const std::string& name) const = 0;
 };
 

@@ -13,13 +13,53 @@ namespace monograph::session {
 void StateStore::declare(const trace::State& state) {
   const auto found = slots_.find(state.name());
   if (found == slots_.end()) {
-    slots_[state.name()] = {state.type(), {}, state.initializer()};
+    const auto make = [initializer = state.initializer(), type = state.type(), name = state.name(),
+                       seed = seed_] {
+      if (name == trace::kSeedName) return ir::Literal::from_i64({}, {seed});
+      return initializer.make(type, name, seed);
+    };
+    Slot& slot = slots_[state.name()] = {state.type(), {}, make, {}};
+    if (state.name() != trace::kSeedName) slot.initializer = state.initializer();
   } else if (found->second.type != state.type()) {
     throw_user_error(
         "state '{}' is {} in this session, but the function being compiled has {}: use another "
         "session, or another name",
         state.name(), found->second.type.str(), state.type().str());
   }
+}
+
+void StateStore::declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
+                         std::shared_ptr<comm::Communicator> group) {
+  if (flat_.is_range(range.name)) return;
+  flat_.add(range, std::move(group));
+  std::vector<std::pair<const FlatRangeStates::Home*, std::function<ir::Literal()>>> parts;
+  bool is_zero = true;
+  for (const std::string& name : range.members) {
+    const auto member = std::find_if(members.begin(), members.end(),
+                                     [&](const trace::State& each) { return each.name() == name; });
+    if (member == members.end()) {
+      throw_user_error(
+          "parameter '{}' of sharded unit '{}' is not read by the function that is compiled first: "
+          "compile first one that reads the whole unit",
+          name, range.unit->name);
+    }
+    if (!slots_.contains(name)) declare(*member);
+    Slot slot = slots_.extract(name).mapped();
+    if (!slot.current.empty()) {  // set before the function was compiled
+      slot.initial = [value = slot.current.front()->read(name)] { return value; };
+      slot.initializer.reset();
+      host_.map().erase(name);
+    }
+    is_zero = is_zero && slot.initializer && slot.initializer->is_zero();
+    parts.emplace_back(flat_.find(name), slot.initial);
+  }
+  const auto make = [parts, type = range.shard_type()] {
+    ir::Literal part(type);
+    for (const auto& [home, initial] : parts) FlatRangeStates::write(*home, initial(), part);
+    return part;
+  };
+  Slot& slot = slots_[range.name] = {range.shard_type(), {}, make, {}};
+  if (is_zero) slot.initializer = trace::Initializer::constant(0);
 }
 
 const StateStore::Slot& StateStore::slot(const std::string& name) const {
@@ -31,28 +71,50 @@ const StateStore::Slot& StateStore::slot(const std::string& name) const {
 }
 
 ir::Literal StateStore::value(const std::string& name, const Slot& slot) const {
-  if (!slot.current.empty()) return slot.current.front()->read(name);
-  if (name == trace::kSeedName) return ir::Literal::from_i64({}, {seed_});
-  return slot.initial->make(slot.type, name, seed_);
+  return slot.current.empty() ? slot.initial() : slot.current.front()->read(name);
 }
 
 ir::Literal StateStore::get(const std::string& name) const {
-  return value(name, slot(name));
+  const FlatRangeStates::Home* home = flat_.find(name);
+  if (home == nullptr) return value(name, slot(name));
+  const std::string& range = home->range->states.name;
+  if (gathered_.first != range) {
+    gathered_ = {range, FlatRangeStates::gather(*home->range, value(range, slot(range)))};
+  }
+  return FlatRangeStates::read(*home, gathered_.second);
+}
+
+ir::TensorType StateStore::type(const std::string& name) const {
+  const FlatRangeStates::Home* home = flat_.find(name);
+  return home != nullptr ? home->type : slot(name).type;
 }
 
 void StateStore::set(const std::string& name, const ir::Literal& value) {
-  const auto found = slots_.find(name);
-  if (found != slots_.end() && found->second.type != value.type()) {
+  const FlatRangeStates::Home* home = flat_.find(name);
+  const bool is_known = home != nullptr || slots_.contains(name);
+  if (is_known && type(name) != value.type()) {
     throw_user_error("state '{}' is {}, the given value is {}: reshape or cast it", name,
-                     found->second.type.str(), value.type().str());
+                     type(name).str(), value.type().str());
   }
+  if (home == nullptr) return write(name, value);
+  const std::string& range = home->range->states.name;
+  ir::Literal part = this->value(range, slot(range));
+  FlatRangeStates::write(*home, value, part);
+  write(range, part);
+}
+
+void StateStore::write(const std::string& name, const ir::Literal& value) {
   host_.write(name, value);
-  slots_[name] = {value.type(), {&host_}, std::nullopt};
+  slots_[name] = {value.type(), {&host_}, {}, {}};
+  gathered_ = {};
 }
 
 std::vector<std::string> StateStore::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, each] : slots_) names.push_back(name);
+  std::vector<std::string> names = flat_.names();
+  for (const auto& [name, each] : slots_) {
+    if (!flat_.is_range(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -66,16 +128,18 @@ void StateStore::bring(const std::vector<std::string>& states, StateStorage& sto
     Slot& known = slots_.at(name);
     std::vector<StateStorage*>& current = known.current;
     if (std::find(current.begin(), current.end(), &storage) != current.end()) continue;
-    const bool is_zero = current.empty() && name != trace::kSeedName && known.initial->is_zero();
-    if (!is_zero || !storage.write_zeros(name, known.type)) {
+    const bool begins = current.empty() && known.initializer;
+    if (!begins || !storage.write_initial(name, known.type, *known.initializer, seed_)) {
       storage.write(name, value(name, known));
     }
+    known.initial = {};
     current.push_back(&storage);
   }
 }
 
 void StateStore::changed(const std::vector<std::string>& states, StateStorage& storage) {
   for (const std::string& name : states) slots_.at(name).current = {&storage};
+  gathered_ = {};
 }
 
 }  // namespace monograph::session

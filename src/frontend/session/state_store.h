@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "frontend/session/flat_range_states.h"
 #include "frontend/session/state_storage.h"
 #include "frontend/trace/state.h"
 
@@ -21,9 +23,16 @@ class StateStore {
   // Makes the state, unless it is there; its initial value is made when first needed. UserError
   // when it is there with another type.
   void declare(const trace::State& state);
+  // Makes this rank's part of a flat range, unless it is there. `members`: the states, some order.
+  // UserError when one of them is not given.
+  void declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
+               std::shared_ptr<comm::Communicator> group);
 
+  // States by the model's names. The value of one that is sharded is gathered: all ranks of its
+  // axis call this, for the same states in the same order.
   ir::Literal get(const std::string& name) const;
   void set(const std::string& name, const ir::Literal& value);
+  ir::TensorType type(const std::string& name) const;
   std::vector<std::string> names() const;
 
   HostStates& host() { return host_; }
@@ -39,17 +48,22 @@ class StateStore {
  private:
   struct Slot {
     ir::TensorType type;
-    std::vector<StateStorage*> current;         // who has the newest value, if anyone
-    std::optional<trace::Initializer> initial;  // where nobody has it yet
+    std::vector<StateStorage*> current;             // who has the newest value, if anyone
+    std::function<ir::Literal()> initial;           // where nobody has it yet
+    std::optional<trace::Initializer> initializer;  // that makes it, from the session's seed
   };
   const Slot& slot(const std::string& name) const;
   ir::Literal value(const std::string& name, const Slot& slot) const;
+  void write(const std::string& name, const ir::Literal& value);
 
   int64_t seed_;
   HostStates host_;
   CpuStates cpu_;
   std::unique_ptr<StateStorage> cuda_;
-  std::map<std::string, Slot> slots_;
+  std::map<std::string, Slot> slots_;  // by the names of graphs
+  FlatRangeStates flat_;
+  // The range gathered last: its states are mostly read one after the other.
+  mutable std::pair<std::string, ir::Literal> gathered_;
 };
 
 }  // namespace monograph::session

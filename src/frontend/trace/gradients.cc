@@ -13,7 +13,9 @@ namespace {
 ir::ValueMap<ir::Value> differentiate_at(const Tensor& loss, const std::vector<ir::Value>& wrt,
                                          const Location& where) {
   try {
-    return passes::differentiate(loss.trace().graph(), loss.value(), wrt, loss.trace().context());
+    Trace& trace = loss.trace();
+    return passes::differentiate(trace.graph(), loss.value(), wrt, trace.context(),
+                                 trace.custom_gradients());
   } catch (const UserError& error) {
     throw_user_error("{}\n  in backward() at {}:{}", error.what(), where.file_name(), where.line());
   }
@@ -27,7 +29,8 @@ void check_backward(const Tensor& loss, const std::vector<Trace::TracedState>& p
     const auto gradient = found.find(known.node->result());
     gradients.push_back({known.node, gradient == found.end() ? ir::Value{} : gradient->second});
   }
-  const auto violations = passes::check_gradients(loss.trace().graph(), loss.value(), gradients);
+  const auto violations = passes::check_gradients(loss.trace().graph(), loss.value(), gradients,
+                                                  !loss.trace().custom_gradients().empty());
   if (!violations.empty()) {
     throw_internal_error("backward is not consistent:\n{}", ir::to_text(violations));
   }
@@ -38,6 +41,15 @@ void check_backward(const Tensor& loss, const std::vector<Trace::TracedState>& p
 void Gradients::add(const State& parameter, Tensor gradient) {
   parameters_.push_back(parameter);
   gradients_.push_back(std::move(gradient));
+}
+
+void Gradients::take_mean_of_units(MeanOver mean) {
+  for (const MeanOver& known : means_) {
+    if (known.axis != mean.axis) continue;
+    throw_user_error(
+        "gradients are reduced twice over axis '{}': call replicate once for each axis", mean.axis);
+  }
+  means_.push_back(std::move(mean));
 }
 
 const Tensor* Gradients::find(const State& parameter) const {

@@ -15,6 +15,16 @@ class Gradients {
   void add(const State& parameter, Tensor gradient);
   void add_unused(const std::string& parameter) { unused_.push_back(parameter); }
 
+  // Of parameters in a flat unit, the mean over a mesh axis is taken of the unit's gradients as a
+  // whole, by the optimizer: until then they are those of this rank. UserError when an axis is
+  // given twice.
+  struct MeanOver {
+    std::string axis;
+    int64_t size = 1;
+  };
+  void take_mean_of_units(MeanOver mean);
+  const std::vector<MeanOver>& means_of_units() const { return means_; }
+
   Trace& trace() const { return *trace_; }
   bool contains(const State& parameter) const { return find(parameter) != nullptr; }
   // UserError, with the reason, when the parameter has no gradient.
@@ -31,6 +41,7 @@ class Gradients {
   std::vector<State> parameters_;
   std::vector<Tensor> gradients_;
   std::vector<std::string> unused_;
+  std::vector<MeanOver> means_;
 };
 
 // The gradients of a scalar loss for any traced tensors, one each. UserError for a tensor on which

@@ -55,10 +55,12 @@ std::string HostRead::reason() const {
 std::string HostRead::advice() const {
   switch (kind) {
     case Kind::kItem:
-      return "keep it a tensor: a scalar tensor broadcasts wherever a number may stand; or return "
-             "it and read it after the step";
+      return "keep it a tensor: a scalar tensor broadcasts wherever a number may stand; a number "
+             "of "
+             "trips: while_loop(); or return it and read it after the step";
     case Kind::kIsTrue:
-      return "use where(condition, a, b), which stays in the graph";
+      return "use where(condition, a, b) or cond(condition, then, otherwise, {...}), which stay in "
+             "the graph";
     case Kind::kPrint:
       return "return the tensor as an output and print it after the step";
     case Kind::kCall:

@@ -146,15 +146,15 @@ Tensor cross_entropy(Argument logits, Argument targets, int64_t ignored) {
   const Caller caller("cross_entropy", {logits, targets});
   const Tensor rows = caller.read(logits), classes = caller.read(targets);
   check_classes(rows, classes, logits.where());
-  const Tensor is_valid = ne(classes, static_cast<double>(ignored));
-  const Tensor losses = row_losses(rows, where(is_valid, classes, 0.0));
+  const Tensor is_valid = ne(classes, ignored);
+  const Tensor losses = row_losses(rows, where(is_valid, classes, 0));
   const Tensor total = sum(where(is_valid.unsqueeze(-1), losses, 0.0));
   return total / maximum(count_valid(classes, ignored), 1.0);
 }
 
 Tensor count_valid(Argument targets, int64_t ignored) {
   const Caller caller("count_valid", {targets});
-  return sum(ne(caller.read(targets), static_cast<double>(ignored)).to(ir::DType::kF32));
+  return sum(ne(caller.read(targets), ignored).to(ir::DType::kF32));
 }
 
 Tensor mse_loss(Argument x, Argument target) {

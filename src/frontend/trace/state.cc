@@ -1,4 +1,4 @@
-#include "frontend/trace/state.h"
+#include "frontend/trace/initial_values.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "frontend/trace/stream.h"
 
@@ -42,17 +43,6 @@ Quad normals(const Quad& u) {
   return normal;
 }
 
-void write(ir::Literal& literal, int64_t first, const Quad& values) {
-  const int64_t count = std::min<int64_t>(4, literal.num_elements() - first);
-  for (int64_t i = 0; i < count; ++i) {
-    if (literal.type().dtype == ir::DType::kF32) {
-      literal.as<float>()[first + i] = static_cast<float>(values[i]);
-    } else {
-      literal.set(first + i, values[i]);
-    }
-  }
-}
-
 // Calls visit(i) for i = 0, 4, 8, ... below `count`, on as many threads as are worth it.
 void for_each_quad(int64_t count, const std::function<void(int64_t)>& visit) {
   const int64_t num_quads = (count + 3) / 4;
@@ -67,27 +57,51 @@ void for_each_quad(int64_t count, const std::function<void(int64_t)>& visit) {
   }
 }
 
+// The elements first .. first + 3.
+Quad quad(const Initializer& from, int64_t seed, uint32_t stream, int64_t first) {
+  if (from.kind == Initializer::Kind::kConstant) return {from.a, from.a, from.a, from.a};
+  const bool is_uniform = from.kind == Initializer::Kind::kUniform;
+  const Quad u = uniforms(seed, stream, first);
+  Quad values = is_uniform ? u : normals(u);
+  const double scale = is_uniform ? from.b - from.a : from.b;
+  for (double& value : values) value = from.a + scale * value;
+  return values;
+}
+
+uint32_t initial_stream(std::string_view name) {
+  return stream_of("init:" + std::string(name));
+}
+
 }  // namespace
+
+void fill_initial(const Initializer& initializer, std::string_view name, int64_t seed,
+                  int64_t first, std::span<float> elements) {
+  check(first % 4 == 0 && initializer.kind != Initializer::Kind::kFunction,
+        "the elements of '{}' from {} on are not made four at a time", name, first);
+  const uint32_t stream = initial_stream(name);
+  const auto size = static_cast<int64_t>(elements.size());
+  for_each_quad(size, [&](int64_t i) {
+    const Quad values = quad(initializer, seed, stream, first + i);
+    for (int64_t k = 0; k < std::min<int64_t>(4, size - i); ++k) {
+      elements[i + k] = static_cast<float>(values[k]);
+    }
+  });
+}
 
 ir::Literal Initializer::make(const ir::TensorType& type, std::string_view name,
                               int64_t seed) const {
   if (kind == Kind::kFunction) return ir::Literal::from(type, element);
   ir::Literal literal(type);
   if (is_zero()) return literal;
-  const uint32_t stream = stream_of("init:" + std::string(name));
-  const auto shaped = [&](const Quad& from, double offset, double scale) {
-    Quad to;
-    for (size_t i = 0; i < to.size(); ++i) to[i] = offset + scale * from[i];
-    return to;
-  };
-  for_each_quad(type.num_elements(), [&](int64_t i) {
-    if (kind == Kind::kConstant) {
-      write(literal, i, {a, a, a, a});
-    } else if (kind == Kind::kUniform) {
-      write(literal, i, shaped(uniforms(seed, stream, i), a, b - a));
-    } else {
-      write(literal, i, shaped(normals(uniforms(seed, stream, i)), a, b));
-    }
+  const int64_t size = type.num_elements();
+  if (type.dtype == ir::DType::kF32) {
+    fill_initial(*this, name, seed, 0, literal.as<float>());
+    return literal;
+  }
+  const uint32_t stream = initial_stream(name);
+  for_each_quad(size, [&](int64_t i) {
+    const Quad values = quad(*this, seed, stream, i);
+    for (int64_t k = 0; k < std::min<int64_t>(4, size - i); ++k) literal.set(i + k, values[k]);
   });
   return literal;
 }
@@ -95,5 +109,37 @@ ir::Literal Initializer::make(const ir::TensorType& type, std::string_view name,
 State::State(std::string name, ir::TensorType type, ir::StateRole role, Initializer initializer)
     : data_(std::make_shared<Data>(Data{std::move(name), std::move(type), role, initializer,
                                         std::make_shared<bool>(false)})) {}
+
+State State::moment_of(const State& parameter, const std::string& prefix, ir::DType dtype) {
+  State moment(prefix + parameter.name(), {dtype, parameter.shape()}, ir::StateRole::kMoment,
+               Initializer::constant(0));
+  moment.data_->prefix = prefix;
+  moment.data_->sharding = parameter.data_->sharding;
+  return moment;
+}
+
+void State::put_into(std::shared_ptr<const ir::FlatUnit> unit, int index) {
+  if (flat_unit() != nullptr) {
+    throw_user_error("parameter '{}' is sharded already, in unit '{}': shard a model once", name(),
+                     flat_unit()->name);
+  }
+  *data_->sharding = {std::move(unit), index};
+}
+
+std::vector<ir::FlatStates> flat_states_of(const std::vector<State>& states) {
+  std::vector<ir::FlatStates> result;
+  for (const State& state : states) {
+    const auto& unit = state.flat_unit();
+    if (unit == nullptr) continue;
+    const std::string name = fmt::format("{}flat.{}", state.prefix(), unit->name);
+    const auto is_it = [&](const ir::FlatStates& known) { return known.name == name; };
+    if (std::any_of(result.begin(), result.end(), is_it)) continue;
+    result.push_back({name, state.role(), unit, {}});
+    for (const ir::FlatUnit::Member& member : unit->members) {
+      result.back().members.push_back(state.prefix() + member.name);
+    }
+  }
+  return result;
+}
 
 }  // namespace monograph::trace

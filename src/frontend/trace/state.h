@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/flat_unit.h"
 #include "ir/graph.h"
 
 namespace monograph::trace {
@@ -38,6 +39,9 @@ struct Initializer {
 class State {
  public:
   State(std::string name, ir::TensorType type, ir::StateRole role, Initializer initializer);
+  // A moment, that begins with zeros, of a parameter: "optimizer.m." + its name. It goes where the
+  // parameter goes.
+  static State moment_of(const State& parameter, const std::string& prefix, ir::DType dtype);
 
   const std::string& name() const { return data_->name; }
   const ir::TensorType& type() const { return data_->type; }
@@ -50,19 +54,37 @@ class State {
   void freeze(bool is_frozen = true) { *data_->frozen = is_frozen; }
   std::shared_ptr<const bool> frozen() const { return data_->frozen; }
 
+  // The flat range that the parameter, or that of which this is a moment, has a place in (see
+  // nn::fully_shard); null: none.
+  const std::shared_ptr<const ir::FlatUnit>& flat_unit() const { return data_->sharding->unit; }
+  // Where it lies in the unit, and what its name has before the parameter's.
+  int unit_index() const { return data_->sharding->index; }
+  const std::string& prefix() const { return data_->prefix; }
+  // UserError when it has a place already.
+  void put_into(std::shared_ptr<const ir::FlatUnit> unit, int index);
+
   bool is_same(const State& other) const { return data_ == other.data_; }
 
  private:
+  struct Sharding {
+    std::shared_ptr<const ir::FlatUnit> unit;
+    int index = 0;
+  };
   struct Data {
     std::string name;
     ir::TensorType type;
     ir::StateRole role;
     Initializer initializer;
     std::shared_ptr<bool> frozen;
+    std::string prefix = {};
+    std::shared_ptr<Sharding> sharding = std::make_shared<Sharding>();
   };
   std::shared_ptr<Data> data_;
 };
 
 using Parameter = State;  // of role kParameter
+
+// The flat ranges that have places for any of the states.
+std::vector<ir::FlatStates> flat_states_of(const std::vector<State>& states);
 
 }  // namespace monograph::trace

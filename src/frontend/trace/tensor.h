@@ -68,8 +68,9 @@ class Tensor {
 template <typename T>
 concept Scalar = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-// What an op takes: a tensor, a state (read into the trace of the other operands) or a number (of
-// the other operands' dtype), with the place in the user's code where it was given.
+// What an op takes: a tensor, a state (read into the trace of the other operands) or a number, with
+// the place in the user's code where it was given. Tensors of different dtypes and numbers meet in
+// one dtype as PyTorch has it (promotion.h).
 class TensorArgument {
  public:
   TensorArgument(const Tensor& tensor, Location where = Location::current())
@@ -78,15 +79,17 @@ class TensorArgument {
       : value_(state), where_(where) {}
   template <Scalar T>
   TensorArgument(T number, Location where = Location::current())
-      : value_(static_cast<double>(number)), where_(where) {}
+      : value_(static_cast<double>(number)), is_integer_(std::is_integral_v<T>), where_(where) {}
 
   const Location& where() const { return where_; }
   const Tensor* tensor() const { return std::get_if<Tensor>(&value_); }
   const State* state() const { return std::get_if<State>(&value_); }
   const double* number() const { return std::get_if<double>(&value_); }
+  bool is_integer() const { return is_integer_; }  // a number written without a point
 
  private:
   std::variant<Tensor, State, double> value_;
+  bool is_integer_ = false;
   Location where_;
 };
 

@@ -5,7 +5,9 @@
 #include "analysis/liveness.h"
 #include "base/error.h"
 #include "frontend/trace/functions.h"
+#include "frontend/trace/promotion.h"
 #include "frontend/trace/stream.h"
+#include "ir/mesh.h"
 #include "ops/registry.h"
 
 namespace monograph::trace {
@@ -92,12 +94,15 @@ Tensor Trace::random_uniform(ir::Shape shape, Spread spread, Location where) {
   Tensor part;
   if (spread == Spread::kSameOnAllRanks) {
     part = full({ir::DType::kI64, {}}, 0, where);
-  } else if (batch_axis_.empty()) {
+  } else if (batch_axes_.empty()) {
     part = full({ir::DType::kI64, {}}, static_cast<double>(part_), where);
   } else {
-    part = coordinate(batch_axis_);
+    for (const auto& [axis, size] : batch_axes_) {
+      const Tensor place = coordinate(axis);
+      part = part ? part * size + place : place;
+    }
     if (num_parts_ > 1) {
-      part = part * static_cast<double>(num_parts_) + static_cast<double>(part_);
+      part = part * num_parts_ + part_;
     }
   }
   return create_node("philox_uniform", {read(seed_).value(), step().value(), part.value()},
@@ -115,7 +120,7 @@ Tensor Trace::step() {
 
 Tensor Trace::coordinate(std::string_view axis) {
   const auto [found, is_new] = coordinates_.try_emplace(
-      std::string(axis), fmt::format("{}{}", kCoordinatePrefix, axis),
+      std::string(axis), fmt::format("{}{}", ir::kCoordinatePrefix, axis),
       ir::TensorType{ir::DType::kI64, {}}, ir::StateRole::kBuffer, Initializer::constant(0));
   return read(found->second);
 }
@@ -137,6 +142,9 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
                                        ir::Attributes attributes, const Location& where) {
   graph();
   const ir::Provenance place = provenance(where);
+  for (; num_placed_switches_ < switches_.size(); ++num_placed_switches_) {
+    switches_[num_placed_switches_].place = place;
+  }
   builder_.set_provenance(place);
   builder_.set_phase(phase_);
   ir::Node* node = nullptr;
@@ -164,11 +172,43 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
                          widens ? builder_.convert(result, ir::DType::kF32) : result);
     if (is_from_inputs) from_inputs_.insert(results.back().value().node);
   }
+  if (observer_) observer_(*node);
   return results;
 }
 
+// The dtype in which the operands of a pointwise op meet; none where each keeps its own.
+std::optional<ir::DType> Trace::common_dtype(std::string_view op,
+                                             const std::vector<TensorArgument>& operands,
+                                             const std::vector<ir::Value>& values) const {
+  const size_t first = op == "where" ? 1 : 0;  // the condition is bool
+  if (operands.size() < first + 2 || !ops::op_named(op).has(ops::kPointwise)) return std::nullopt;
+  std::vector<PromotedOperand> promoted;
+  for (size_t i = first; i < operands.size(); ++i) {
+    if (operands[i].number() != nullptr) {
+      promoted.push_back(
+          {operands[i].is_integer() ? ir::DType::kI64 : ir::DType::kF32, OperandRank::kNumber});
+    } else {
+      const bool is_scalar = values[i].shape().rank() == 0;
+      promoted.push_back(
+          {values[i].dtype(), is_scalar ? OperandRank::kScalar : OperandRank::kTensor});
+    }
+  }
+  const std::optional<ir::DType> found = result_dtype(promoted);
+  if (!found) {
+    std::string types;
+    for (size_t i = first; i < values.size(); ++i) {
+      if (values[i]) types += (types.empty() ? "" : " and ") + values[i].type().str();
+    }
+    throw_user_error(
+        "[{}] operands are {}: no dtype holds both: convert one, e.g. with to(i32)\n  at {}:{}", op,
+        types, operands[first].where().file_name(), operands[first].where().line());
+  }
+  return found;
+}
+
 std::vector<ir::Value> Trace::resolve(std::string_view op,
-                                      const std::vector<TensorArgument>& operands) {
+                                      const std::vector<TensorArgument>& operands,
+                                      const Location& where) {
   std::vector<ir::Value> values(operands.size());
   ir::DType dtype = ir::DType::kBool;  // of numbers: that of the first operand that is no bool
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -183,10 +223,15 @@ std::vector<ir::Value> Trace::resolve(std::string_view op,
     values[i] = tensor.value();
     if (dtype == ir::DType::kBool) dtype = tensor.dtype();
   }
-  if (dtype == ir::DType::kBool && op == "where") dtype = ir::DType::kF32;
+  const std::optional<ir::DType> common = common_dtype(op, operands, values);
+  const size_t first = op == "where" ? 1 : 0;
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].number() == nullptr) continue;
-    values[i] = full({dtype, {}}, *operands[i].number(), operands[i].where()).value();
+    if (operands[i].number() != nullptr) {
+      const ir::TensorType type{common.value_or(dtype), {}};
+      values[i] = full(type, *operands[i].number(), operands[i].where()).value();
+    } else if (common && i >= first && values[i].dtype() != *common) {
+      values[i] = create_node("convert", {values[i]}, {{"dtype", *common}}, where).value();
+    }
   }
   return values;
 }
@@ -194,7 +239,14 @@ std::vector<ir::Value> Trace::resolve(std::string_view op,
 std::vector<Tensor> Trace::emit_all(std::string_view op,
                                     const std::vector<TensorArgument>& operands,
                                     ir::Attributes attributes, const Location& where) {
-  return emit_values(op, resolve(op, operands), std::move(attributes), where);
+  try {
+    ops::op_named(op);
+  } catch (const UserError& error) {
+    const ir::Provenance place = provenance(where);
+    throw_user_error("{}; or call it on the host by trace::host_call\n  at {}:{}", error.what(),
+                     place.file, place.line);
+  }
+  return emit_values(op, resolve(op, operands, where), std::move(attributes), where);
 }
 
 HostValue Trace::read_on_host(HostRead read, const Location& where) {

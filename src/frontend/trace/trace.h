@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "frontend/trace/tensor.h"
 #include "ir/graph.h"
 #include "ops/builder.h"
+#include "passes/autodiff/autodiff.h"
 #include "passes/pass.h"
 
 namespace monograph::trace {
@@ -23,8 +25,6 @@ using Outputs = std::vector<std::pair<std::string, Tensor>>;
 
 inline constexpr std::string_view kSeedName = "rng.seed";
 inline constexpr std::string_view kStepName = "step";
-// State "mesh.AXIS": the place of this rank on a mesh axis; set by the session, never saved.
-inline constexpr std::string_view kCoordinatePrefix = "mesh.";
 
 // Builds the one graph of a step. There is no current trace: an op reaches it through its operands.
 class Trace : public std::enable_shared_from_this<Trace> {
@@ -49,8 +49,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   enum class Spread { kPartOfBatch, kSameOnAllRanks };
   Tensor random_uniform(ir::Shape shape, Spread spread = Spread::kPartOfBatch,
                         Location where = Location::current());
-  // The mesh axis whose ranks have parts of the batch.
-  void set_batch_axis(std::string axis) { batch_axis_ = std::move(axis); }
+  // The mesh axes, and their sizes, whose ranks have parts of the batch; the last changes fastest.
+  using Axes = std::vector<std::pair<std::string, int64_t>>;
+  void set_batch_axes(Axes axes) { batch_axes_ = std::move(axes); }
   // Whether some input of the step has a part in the value.
   bool comes_from_inputs(const Tensor& tensor) const;
   // How many steps were done before this one, i64[]; a trace that reads it counts as a step.
@@ -73,6 +74,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
     std::string what;
     std::shared_ptr<const bool> flag;
     bool value;
+    ir::Provenance place = {};  // of the first node traced after it was read
   };
   const std::vector<Switch>& switches() const { return switches_; }
 
@@ -85,6 +87,16 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const std::vector<HostRead>& host_reads() const { return host_reads_; }
 
   bool has_backward();  // some node of the backward phase
+
+  // Parts of the graph with gradients of their own (custom_gradient.h).
+  void add_custom_gradient(passes::CustomGradient custom) {
+    custom_gradients_.push_back(std::move(custom));
+  }
+  const std::vector<passes::CustomGradient>& custom_gradients() const { return custom_gradients_; }
+
+  // Called after each node that the traced function appends.
+  using NodeObserver = std::function<void(const ir::Node&)>;
+  void set_observer(NodeObserver observer) { observer_ = std::move(observer); }
 
   // Trainable parameters that were read but that the loss does not depend on.
   void note_unused(std::string parameter) { unused_parameters_.push_back(std::move(parameter)); }
@@ -117,7 +129,11 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
   TracedState& traced(const State& state);
   ir::Provenance provenance(const Location& where) const;
-  std::vector<ir::Value> resolve(std::string_view op, const std::vector<TensorArgument>& operands);
+  std::vector<ir::Value> resolve(std::string_view op, const std::vector<TensorArgument>& operands,
+                                 const Location& where);
+  std::optional<ir::DType> common_dtype(std::string_view op,
+                                        const std::vector<TensorArgument>& operands,
+                                        const std::vector<ir::Value>& values) const;
   std::vector<Tensor> emit_values(std::string_view op, std::vector<ir::Value> operands,
                                   ir::Attributes attributes, const Location& where);
 
@@ -127,12 +143,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<TracedState> states_;
   std::map<std::string, int> num_draws_;  // by scope
   std::unordered_set<const ir::Node*> from_inputs_;
-  std::string batch_axis_;
+  Axes batch_axes_;
   int64_t part_ = 0, num_parts_ = 1;  // of this rank's part of the batch
   std::vector<Switch> switches_;
+  size_t num_placed_switches_ = 0;
   std::vector<std::string> unused_parameters_;
   HostReader host_reader_;
   std::vector<HostRead> host_reads_;
+  std::vector<passes::CustomGradient> custom_gradients_;
+  NodeObserver observer_;
   State seed_, step_;
   std::map<std::string, State, std::less<>> coordinates_;  // by axis
   std::string scope_;

@@ -203,7 +203,7 @@ TEST(FunctionsTest, NumbersTakeTheDtypeOfTheTensor) {
   const auto trace = Trace::create();
   const Tensor x = trace->input("x", {ir::DType::kI64, {3}});
   EXPECT_EQ((x + 1).dtype(), ir::DType::kI64);
-  EXPECT_THAT(message_of([&] { x + 0.5; }), HasSubstr("0.5 is no integer"));
+  EXPECT_EQ((x + 0.5).dtype(), ir::DType::kF32);
 }
 
 TEST(FunctionsTest, BadLossesAndRatesAreRefused) {

@@ -141,8 +141,8 @@ Number apply(const Instruction& i, RegisterType operand_type, const Number* x) {
 
 class Evaluation {
  public:
-  Evaluation(const Loop& loop, std::span<void* const> buffers)
-      : loop_(loop), buffers_(buffers), values_(loop.instructions.size()) {}
+  Evaluation(const Loop& loop, std::span<void* const> buffers, std::span<const int64_t> arguments)
+      : loop_(loop), buffers_(buffers), arguments_(arguments), values_(loop.instructions.size()) {}
 
   void run() {
     for (int id = 0; id < size(); ++id) {
@@ -269,10 +269,13 @@ class Evaluation {
         return load(i.access.buffer, position(i.access, j));
       case InstructionKind::kIndex:
         return {0, position(i.access, j)};
+      case InstructionKind::kArgument:
+        return {0, arguments_[i.argument]};
       case InstructionKind::kPhilox:
-        return {philox_uniform(operand(id, 0, 0).whole, operand(id, 1, 0).whole,
-                               static_cast<uint32_t>(i.stream), position(i.access, j)),
-                0};
+        return {
+            philox_uniform(operand(id, 0, 0).whole, operand(id, 1, 0).whole,
+                           static_cast<uint32_t>(operand(id, 2, 0).whole), position(i.access, j)),
+            0};
       case InstructionKind::kSegmentSum:
         return segment_sum(id, j);
       case InstructionKind::kApply: {
@@ -302,17 +305,21 @@ class Evaluation {
 
   const Loop& loop_;
   std::span<void* const> buffers_;
+  std::span<const int64_t> arguments_;
   std::vector<std::vector<Number>> values_;  // one for scalar and row values
   std::vector<int64_t> row_;
 };
 
 }  // namespace
 
-void evaluate(const Loop& loop, std::span<void* const> buffers) {
+void evaluate(const Loop& loop, std::span<void* const> buffers,
+              std::span<const int64_t> arguments) {
   verify(loop);
   check(buffers.size() == loop.buffers.size(), "evaluate: {} buffers for a loop of {}",
         buffers.size(), loop.buffers.size());
-  Evaluation(loop, buffers).run();
+  check(static_cast<int>(arguments.size()) == loop.num_scalars(),
+        "evaluate: {} scalars for a loop of {}", arguments.size(), loop.num_scalars());
+  Evaluation(loop, buffers, arguments).run();
 }
 
 }  // namespace monograph::ir

@@ -1,5 +1,7 @@
 #include "ir/loop/loop.h"
 
+#include <algorithm>
+
 #include <array>
 
 namespace monograph::ir {
@@ -76,6 +78,14 @@ RegisterType register_type(DType dtype) {
 int64_t Loop::num_rows() const {
   int64_t count = 1;
   for (const int64_t extent : row_extents) count *= extent;
+  return count;
+}
+
+int Loop::num_scalars() const {
+  int count = 0;
+  for (const Instruction& i : instructions) {
+    if (i.kind == InstructionKind::kArgument) count = std::max(count, i.argument + 1);
+  }
   return count;
 }
 

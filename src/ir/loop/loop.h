@@ -70,7 +70,8 @@ enum class InstructionKind : uint8_t {
   kConstant,    // value
   kLoad,        // access
   kIndex,       // the number access.offset + strides * indices (no memory is read)
-  kPhilox,      // operands: seed, step; access as in kIndex gives the element number; `stream`
+  kArgument,    // the launch's scalar number `argument`: i64, what equal kernels differ in
+  kPhilox,      // operands: seed, step, stream; access as in kIndex gives the element number
   kApply,       // op(operands)
   kReduce,      // row reduction of an element value by `reduction`; the result has row domain
   kSegmentSum,  // operands: begin, end (row domain); sums rows values[order[s]] for s in [begin,
@@ -91,7 +92,7 @@ struct Instruction {
   Reduction reduction = Reduction::kSum;
   Access access = {};
   double value = 0;
-  int64_t stream = 0;
+  int argument = 0;
   int order_buffer = -1;
   bool keeps_inner = false;
   // Row-domain values and sinks (reduce, store, accumulate of elements): the sweep over the inner
@@ -129,6 +130,7 @@ struct Loop {
   std::vector<int64_t> partial_offsets;
 
   int64_t num_rows() const;
+  int num_scalars() const;  // scalars that a launch gives
   std::string str() const;  // the text form; equal text = the same kernel
   Hash hash() const;
 };

@@ -227,12 +227,13 @@ class LoopParser {
     } else if (accept("index")) {
       i->kind = InstructionKind::kIndex;
       parse_terms(&i->access);
+    } else if (accept("argument")) {
+      i->kind = InstructionKind::kArgument;
+      i->argument = static_cast<int>(parse_int());
     } else if (accept("philox")) {
       i->kind = InstructionKind::kPhilox;
       i->operands = parse_values();
       parse_terms(&i->access);
-      expect("stream");
-      i->stream = parse_int();
     } else if (accept("segment_sum")) {
       i->kind = InstructionKind::kSegmentSum;
       i->operands = parse_values();

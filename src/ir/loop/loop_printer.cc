@@ -56,9 +56,10 @@ std::string computation_text(const Instruction& i) {
       return "load " + access_text(i.access);
     case InstructionKind::kIndex:
       return fmt::format("index [{}]", terms_text(i.access));
+    case InstructionKind::kArgument:
+      return fmt::format("argument {}", i.argument);
     case InstructionKind::kPhilox:
-      return fmt::format("philox({}) [{}] stream {}", values_text(i.operands), terms_text(i.access),
-                         i.stream);
+      return fmt::format("philox({}) [{}]", values_text(i.operands), terms_text(i.access));
     case InstructionKind::kApply:
       return fmt::format("{}({})", scalar_op_name(i.op), values_text(i.operands));
     case InstructionKind::kReduce:

@@ -26,15 +26,16 @@ constexpr const char* kText = R"(loop rows [4,2] inner 8 blocks 2 of rows sweeps
   %2 = row f32 reduce_max(%1) @0
   %3 = element f32 sub(%1, %2) keep @1
   %4 = scalar i64 constant 7
-  %5 = element f32 philox(%4, %4) [16*r0 + 8*r1 + j] stream 9
-  %6 = element i64 index [j]
-  %7 = scalar f32 constant -inf
-  %8 = element bool lt(%6, %0)
-  %9 = element f32 where(%8, %3, %7)
-  %10 = element f32 segment_sum(%0, %0) b0[j] order 8 b5
-  %11 = element f32 add(%9, %10)
-  element f32 accumulate_sum b2[j] = %11 keeps_inner @1
-  element f32 store b4[16*r0 + 8*r1 + j] = %5 @1
+  %5 = scalar i64 argument 0
+  %6 = element f32 philox(%4, %4, %5) [16*r0 + 8*r1 + j]
+  %7 = element i64 index [j]
+  %8 = scalar f32 constant -inf
+  %9 = element bool lt(%7, %0)
+  %10 = element f32 where(%9, %3, %8)
+  %11 = element f32 segment_sum(%0, %0) b0[j] order 8 b5
+  %12 = element f32 add(%10, %11)
+  element f32 accumulate_sum b2[j] = %12 keeps_inner @1
+  element f32 store b4[16*r0 + 8*r1 + j] = %6 @1
 }
 )";
 
@@ -44,7 +45,8 @@ TEST(Loop, TextReadsBack) {
   EXPECT_EQ(loop.num_rows(), 8);
   EXPECT_EQ(loop.instructions[1].access.index, 0);
   EXPECT_EQ(loop.instructions[1].access.index_stride, 128);
-  EXPECT_EQ(loop.instructions[12].sweep, 1);
+  EXPECT_EQ(loop.instructions[13].sweep, 1);
+  EXPECT_EQ(loop.num_scalars(), 1);
 }
 
 TEST(Loop, WhatDoesNotMatterIsNotPrinted) {
@@ -52,7 +54,7 @@ TEST(Loop, WhatDoesNotMatterIsNotPrinted) {
   Loop same = loop;
   same.instructions[1].sweep = 1;  // an element value is computed where needed
   same.instructions[0].access.row_strides = {2, 1};
-  same.instructions[6].access.row_strides = {0, 0};
+  same.instructions[7].access.row_strides = {0, 0};
   same.buffers[0].num_elements = 99;  // of an input
   EXPECT_EQ(same.hash(), loop.hash());
   Loop other = loop;

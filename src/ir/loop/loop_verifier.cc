@@ -97,8 +97,11 @@ class Verifier {
       case Kind::kConstant:
       case Kind::kLoad:
       case Kind::kIndex:
+      case Kind::kArgument:
         break;
       case Kind::kPhilox:
+        expected = 3;
+        break;
       case Kind::kSegmentSum:
         expected = 2;
         break;
@@ -172,11 +175,15 @@ class Verifier {
                   loop_.buffers[i.order_buffer].dtype == DType::kI32,
               "order b{} is not an i32 buffer", i.order_buffer);
     }
+    if (i.kind == Kind::kArgument) {
+      require(i.argument >= 0 && i.type == RegisterType::kI64 && i.domain == Domain::kScalar,
+              "an argument of a launch is an i64 scalar");
+    }
     if (i.kind == Kind::kPhilox) {
       for (const int operand : i.operands) {
         require(loop_.instructions[operand].type == RegisterType::kI64 &&
                     loop_.instructions[operand].domain == Domain::kScalar,
-                "seed and step are i64 scalars");
+                "seed, step and stream are i64 scalars");
       }
     }
     require(!i.keep || (i.domain == Domain::kElement && !is_sink(i)), "keep of no element value");

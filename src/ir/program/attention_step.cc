@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ir/program/program.h"
+#include "ir/program/attention_workspace.h"
 
 namespace monograph::ir {
 namespace {
@@ -34,6 +34,17 @@ int64_t AttentionStep::padded_width() const {
 
 int64_t AttentionStep::num_deltas() const {
   return round_up(batch * heads * queries, kLineFloats);
+}
+
+int64_t gpu_workspace_bytes(const AttentionStep& step) {
+  constexpr int64_t kTileKeys = 128, kFloat = 4, kSmallThings = 1 << 20;
+  if (!step.is_backward || step.dtype != DType::kBF16) return kFloat;
+  const int64_t rows = step.batch * step.heads * step.queries;
+  const int64_t num_tiles = (step.keys + kTileKeys - 1) / kTileKeys;
+  const int64_t shared = step.kv_heads < step.heads ? 2 * step.batch * step.heads * step.keys *
+                                                          step.width * dtype_bytes(step.dtype)
+                                                    : 0;
+  return rows * (num_tiles * step.width + 1) * kFloat + shared + kSmallThings;
 }
 
 int64_t AttentionStep::workspace_bytes() const {

@@ -19,7 +19,9 @@ std::string text(const KernelStep& step) {
   for (const Address& argument : step.arguments) {
     arguments += arguments.empty() ? text(argument) : ", " + text(argument);
   }
-  return fmt::format("kernel {} ({})", step.kernel, arguments);
+  std::string result = fmt::format("kernel {} ({})", step.kernel, arguments);
+  if (!step.scalars.empty()) result += fmt::format(" scalars [{}]", fmt::join(step.scalars, ","));
+  return result;
 }
 
 std::string matrix_text(const Address& address, int64_t leading, bool transposed,

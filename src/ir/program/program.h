@@ -30,10 +30,11 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
-// One launch of kernels[kernel]; one address a buffer of its Loop.
+// One launch of kernels[kernel]: an address for each buffer of its Loop, and its scalars.
 struct KernelStep {
   int kernel = -1;
   std::vector<Address> arguments;
+  std::vector<int64_t> scalars;
 };
 
 // c[b] = op(a[b]) @ op(b[b]) (+ bias, broadcast over rows; + c[b] as it was): f32, f64, or bf16

@@ -83,7 +83,7 @@ const OpDef all_reduce_op = {
     .name = "all_reduce",
     .doc = "The sum, max or min of x over the ranks of the mesh axis, on each of them.",
     .operands = {"x"},
-    .attributes = collective_attributes({{"op", AttributeKind::kString}}),
+    .attributes = collective_attributes({kUnit, {"op", AttributeKind::kString}}),
     .traits = kCollective,
     .infer = infer,
     .reference = one_rank_reference,
@@ -102,7 +102,8 @@ const OpDef all_reduce_start_op = {
         "Begins an all_reduce, in place, of count elements from begin in the range that pack(xs, "
         "alignment) is.",
     .operands = {"xs..."},
-    .attributes = collective_attributes({{"op", AttributeKind::kString},
+    .attributes = collective_attributes({kUnit,
+                                         {"op", AttributeKind::kString},
                                          {"alignment", AttributeKind::kInt},
                                          {"begin", AttributeKind::kInt},
                                          {"count", AttributeKind::kInt}}),

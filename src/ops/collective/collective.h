@@ -9,6 +9,11 @@
 // The references are those of an axis of one rank; a larger one runs on a mesh (runtime).
 namespace monograph::ops {
 
+// Of what belongs to a unit of fully sharded training: its name, and which way over the model a
+// gather is for (0: the first).
+inline constexpr AttributeSpec kUnit = {"unit", AttributeKind::kString, true};
+inline constexpr AttributeSpec kWindow = {"window", AttributeKind::kInt, true};
+
 std::vector<AttributeSpec> collective_attributes(std::vector<AttributeSpec> more);
 
 // Refuses an axis without a name, a size below 1, and dtypes that are not exchanged.

@@ -45,7 +45,7 @@ const OpDef reduce_scatter_op = {
         "This rank's part, along the first axis, of the sum, max or min of x over the ranks of "
         "the mesh axis.",
     .operands = {"x"},
-    .attributes = collective_attributes({{"op", AttributeKind::kString}}),
+    .attributes = collective_attributes({kUnit, {"op", AttributeKind::kString}}),
     .traits = kCollective,
     .infer = infer,
     .reference = one_rank_reference,
@@ -58,7 +58,7 @@ const OpDef reduce_scatter_start_op = {
     .name = "reduce_scatter_start",
     .doc = "Begins a reduce_scatter.",
     .operands = {"x"},
-    .attributes = collective_attributes({{"op", AttributeKind::kString}}),
+    .attributes = collective_attributes({kUnit, {"op", AttributeKind::kString}}),
     .traits = kCollective | kStart,
     .infer = infer,
     .reference = one_rank_reference,

@@ -14,15 +14,19 @@ using ir::Value;
 
 class ReverseMode {
  public:
-  ReverseMode(ir::Graph& graph, Value loss, std::span<const Value> wrt)
+  ReverseMode(ir::Graph& graph, Value loss, std::span<const Value> wrt,
+              std::span<const CustomGradient> custom)
       : builder_(graph), loss_(loss) {
     builder_.set_phase(ir::Phase::kBackward);
+    for (const CustomGradient& each : custom) {
+      for (Value output : each.outputs) custom_[output.node] = &each;
+    }
     for (const auto& node : graph.nodes()) order_.push_back(node.get());
     for (Value value : wrt) active_.insert(value.node);
     for (Node* node : order_) {
       const bool depends = std::any_of(node->operands().begin(), node->operands().end(),
                                        [&](Value operand) { return is_active(operand); });
-      if (depends && !node->is("detach")) active_.insert(node);
+      if (is_custom_and_active(node) || (depends && !node->is("detach"))) active_.insert(node);
     }
   }
 
@@ -45,8 +49,38 @@ class ReverseMode {
     return active_.contains(value.node) && ir::is_floating(value.dtype());
   }
 
+  bool is_custom_and_active(const Node* node) const {
+    const auto found = custom_.find(node);
+    if (found == custom_.end()) return false;
+    const std::vector<Value>& inputs = found->second->inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](Value input) { return is_active(input); });
+  }
+
+  // At its last output; all cotangents are known then.
+  void visit_custom(const CustomGradient& custom, const Node& node) {
+    if (&node != custom.outputs.back().node) return;
+    std::vector<Value> cotangents;
+    bool any = false;
+    for (Value output : custom.outputs) {
+      cotangents.push_back(gradient_of(output));
+      any = any || cotangents.back();
+    }
+    if (!any) return;
+    builder_.set_provenance(node.provenance());
+    for (size_t i = 0; i < cotangents.size(); ++i) {
+      if (!cotangents[i]) cotangents[i] = builder_.full(custom.outputs[i].type(), 0);
+    }
+    const std::vector<Value> gradients = custom.gradient(cotangents);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i] && is_active(custom.inputs[i])) accumulate(custom.inputs[i], gradients[i]);
+    }
+  }
+
   void visit(Node& node) {
     if (node.is_placeholder()) return;
+    if (const auto found = custom_.find(&node); found != custom_.end()) {
+      return visit_custom(*found->second, node);
+    }
     std::vector<Value> cotangents;
     bool any = false;
     for (int i = 0; i < node.num_results(); ++i) {
@@ -83,19 +117,20 @@ class ReverseMode {
   Value loss_;
   std::vector<Node*> order_;
   std::unordered_set<const Node*> active_;
+  std::unordered_map<const Node*, const CustomGradient*> custom_;  // by output
   ir::ValueMap<Value> cotangents_;
 };
 
 }  // namespace
 
 ir::ValueMap<Value> differentiate(ir::Graph& graph, Value loss, std::span<const Value> wrt,
-                                  PassContext& context) {
+                                  PassContext& context, std::span<const CustomGradient> custom) {
   if (loss.shape().num_elements() != 1 || !ir::is_floating(loss.dtype())) {
     throw_user_error(
         "backward: the loss is {}: reduce it to one floating element, e.g. with mean()",
         loss.type().str());
   }
-  ReverseMode reverse(graph, loss, wrt);
+  ReverseMode reverse(graph, loss, wrt, custom);
   reverse.run();
   ir::ValueMap<Value> result;
   for (Value value : wrt) {

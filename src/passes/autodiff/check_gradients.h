@@ -20,8 +20,10 @@ struct ParameterGradient {
 //   V2.4  a parameter without gradient is one that no path leads from to the loss
 //   V2.5  the backward nodes are those that the op rules predict: differentiating the forward nodes
 //   once
-//         more gives the same number of nodes of each op
+//         more gives the same number of nodes of each op. Not asked where `has_custom`: functions
+//         of the user's own make some of them.
 std::vector<ir::Violation> check_gradients(const ir::Graph& graph, ir::Value loss,
-                                           std::span<const ParameterGradient> gradients);
+                                           std::span<const ParameterGradient> gradients,
+                                           bool has_custom = false);
 
 }  // namespace monograph::passes

@@ -157,16 +157,23 @@ class LayoutPlanner {
     const Value result = gather.result();
     if (state_packs_.contains(&gather)) return;
     if (joins_buckets(gather)) wishes_.erase(result);
-    if (wish_of(result) == nullptr) {
-      // The padding of a pack must stay zero, so its memory is its own.
-      wish(result, gather.is("pack") || joins_buckets(gather)
-                       ? in_segment(Segment::kGradients, result.type(), kPageBytes)
-                       : new_contiguous(result.type()));
-    }
+    if (wish_of(result) == nullptr) wish(result, new_gathered(gather));
     const Placement whole = *wish_of(result);
     for (int i = 0; i < gather.num_operands(); ++i) {
       wish(gather.operand(i), part_placement(gather, i, whole));
     }
+  }
+
+  // The padding of a pack must stay zero: if it has some, its memory is its own.
+  Placement new_gathered(const Node& gather) {
+    const ir::TensorType& type = gather.types()[0];
+    if (joins_buckets(gather)) return in_segment(Segment::kGradients, type, kPageBytes);
+    if (!gather.is("pack")) return new_contiguous(type);
+    std::vector<int64_t> parts = unpadded_parts(gather);
+    if (parts.empty()) return in_segment(Segment::kGradients, type, kPageBytes);
+    const Placement place = new_contiguous(type);
+    layout_.buffers[place.buffer].parts = std::move(parts);
+    return place;
   }
 
   // A collective in place runs where its result is wanted, and its operands are written there.

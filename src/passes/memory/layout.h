@@ -14,6 +14,7 @@ namespace monograph::passes {
 struct LayoutBuffer {
   ir::Segment segment = ir::Segment::kScratch;
   int64_t num_bytes = 0;
+  std::vector<int64_t> parts = {};  // where those begin that are written one by one and read as one
 };
 
 struct Layout {

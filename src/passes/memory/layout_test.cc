@@ -72,6 +72,22 @@ TEST_F(LayoutTest, PackedStatesLieTogetherAndAreUpdatedInPlace) {
   EXPECT_EQ(of(parts->result(1)), of(b->result()));
 }
 
+// With one index, a dim's stride says nothing: the parts are where they belong all the same.
+TEST_F(LayoutTest, PartsWithADimOfOneAreWrittenInPlace) {
+  const auto part = [&](const char* x, const char* y) {
+    const ir::Value rows = build_.matmul(input(x, {6, 3}), input(y, {3, 8}));
+    return build_.reshape(build_.permute(build_.reshape(rows, {1, 6, 2, 4}), {0, 2, 1, 3}),
+                          {1, 2, 6, 4});
+  };
+  const auto flat = [&](ir::Value heads) {
+    return build_.reshape(build_.permute(heads, {0, 2, 1, 3}), {1, 6, 8});
+  };
+  const ir::Value joined =
+      build_.emit("cat", {flat(part("a", "b")), flat(part("c", "d"))}, {{"axis", int64_t{2}}});
+  graph_.add_output("y", build_.matmul(build_.reshape(joined, {6, 16}), input("e", {16, 2})));
+  EXPECT_EQ(copies(), 0);
+}
+
 TEST_F(LayoutTest, AStateThatIsReadLaterIsCopiedAtTheEnd) {
   ir::Node* s = graph_.add_state("s", {ir::DType::kF32, {4, 4}}, ir::StateRole::kBuffer);
   const ir::Value next = build_.matmul(s->result(), s->result());

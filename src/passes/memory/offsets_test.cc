@@ -7,15 +7,35 @@
 namespace monograph::passes {
 namespace {
 
+std::vector<Lifetime> parts_of(const Lifetime& buffer) {
+  if (buffer.parts.empty()) return {buffer};
+  std::vector<Lifetime> parts;
+  for (const auto& part : buffer.parts)
+    parts.push_back({part.num_bytes, part.begin, buffer.end, {}});
+  return parts;
+}
+
+void expect_apart(const Lifetime& a, int64_t offset_a, const Lifetime& b, int64_t offset_b) {
+  const bool together = a.begin <= b.end && b.begin <= a.end;
+  const bool apart = offset_a + a.num_bytes <= offset_b || offset_b + b.num_bytes <= offset_a;
+  EXPECT_TRUE(!together || apart) << offset_a << " and " << offset_b << " overlap";
+}
+
+int64_t offset_of_part(const Lifetime& buffer, size_t part) {
+  return buffer.parts.empty() ? 0 : buffer.parts[part].offset;
+}
+
 void expect_sound(const std::vector<Lifetime>& buffers, const OffsetPlan& plan) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     EXPECT_LE(plan.offsets[i] + buffers[i].num_bytes, plan.peak_bytes);
     for (size_t j = 0; j < i; ++j) {
-      const bool together =
-          buffers[i].begin <= buffers[j].end && buffers[j].begin <= buffers[i].end;
-      const bool apart = plan.offsets[i] + buffers[i].num_bytes <= plan.offsets[j] ||
-                         plan.offsets[j] + buffers[j].num_bytes <= plan.offsets[i];
-      EXPECT_TRUE(!together || apart) << i << " and " << j << " overlap";
+      const auto parts_i = parts_of(buffers[i]), parts_j = parts_of(buffers[j]);
+      for (size_t a = 0; a < parts_i.size(); ++a) {
+        for (size_t b = 0; b < parts_j.size(); ++b) {
+          expect_apart(parts_i[a], plan.offsets[i] + offset_of_part(buffers[i], a), parts_j[b],
+                       plan.offsets[j] + offset_of_part(buffers[j], b));
+        }
+      }
     }
   }
 }
@@ -26,6 +46,23 @@ TEST(Offsets, BuffersOfDifferentTimesShareMemory) {
   expect_sound(buffers, plan);
   EXPECT_EQ(plan.bound_bytes, 150);
   EXPECT_EQ(plan.peak_bytes, 150);
+}
+
+// What a backward pass does: gradients come as activations go.
+TEST(Offsets, PartsThatBeginLaterLieOverWhatEndsBefore) {
+  std::vector<Lifetime> buffers;
+  constexpr int kLayers = 12;
+  Lifetime gradients{100 * kLayers, kLayers, 3 * kLayers, {}};
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const int backward = 2 * kLayers - layer;
+    buffers.push_back({100, layer, backward, {}});
+    gradients.parts.push_back({100 * (kLayers - 1 - layer), 100, backward});
+  }
+  buffers.push_back(gradients);
+  const OffsetPlan plan = assign_offsets(buffers);
+  expect_sound(buffers, plan);
+  EXPECT_EQ(plan.bound_bytes, 100 * (kLayers + 1));
+  EXPECT_EQ(plan.peak_bytes, plan.bound_bytes);
 }
 
 TEST(Offsets, StaysNearTheBoundOnRandomLifetimes) {

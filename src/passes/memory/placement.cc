@@ -7,6 +7,20 @@ namespace monograph::passes {
 
 using ir::Shape;
 
+namespace {
+
+// The stride of a dim with one index says nothing: it is set to that of a dense value, so that
+// equal places compare equal and are read by equal kernels.
+Placement settled(Placement placement, const Shape& shape) {
+  const std::vector<int64_t> dense = shape.contiguous_strides();
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    if (shape[dim] == 1) placement.strides[dim] = dense[dim];
+  }
+  return placement;
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> reshape_strides(const Shape& from,
                                                     const std::vector<int64_t>& strides,
                                                     const Shape& to) {
@@ -54,6 +68,16 @@ std::vector<int64_t> pack_offsets(const std::vector<Shape>& shapes, int64_t alig
   return offsets;
 }
 
+std::vector<int64_t> unpadded_parts(const ir::Node& pack) {
+  std::vector<int64_t> parts;
+  int64_t end = 0;
+  for (ir::Value operand : pack.operands()) {
+    parts.push_back(end);
+    end += operand.type().num_bytes();
+  }
+  return end == pack.types()[0].num_bytes() ? parts : std::vector<int64_t>();
+}
+
 std::optional<Placement> view_placement(const ir::Node& view, int index, const Placement& operand) {
   const Shape& from = view.operand(0).shape();
   const Shape& to = view.types()[index].shape;
@@ -84,7 +108,7 @@ std::optional<Placement> view_placement(const ir::Node& view, int index, const P
   } else if (!view.is("after")) {
     throw_internal_error("view_placement: '{}' is no view", view.op());
   }
-  return result;
+  return settled(std::move(result), to);
 }
 
 std::optional<Placement> operand_placement(const ir::Node& view, int index,
@@ -97,12 +121,12 @@ std::optional<Placement> operand_placement(const ir::Node& view, int index,
     auto strides = reshape_strides(to, result.strides, from);
     if (!strides) return std::nullopt;
     operand.strides = std::move(*strides);
-    return operand;
+    return settled(std::move(operand), from);
   }
   if (view.is("permute")) {
     const auto& axes = view.attribute<std::vector<int64_t>>("axes");
     for (size_t i = 0; i < axes.size(); ++i) operand.strides[axes[i]] = result.strides[i];
-    return operand;
+    return settled(std::move(operand), from);
   }
   if (view.is("unpack")) {
     if (result.strides != to.contiguous_strides()) return std::nullopt;
@@ -130,7 +154,7 @@ Placement part_placement(const ir::Node& gather, int index, const Placement& res
   const int64_t axis = gather.attribute<int64_t>("axis");
   const int64_t at = axis < 0 ? axis + result.strides.size() : axis;
   for (int i = 0; i < index; ++i) part.offset += gather.operand(i).shape()[at] * result.strides[at];
-  return part;
+  return settled(std::move(part), gather.operand(index).shape());
 }
 
 bool is_accumulation(const ir::Node& node) {

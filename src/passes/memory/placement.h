@@ -24,6 +24,9 @@ std::optional<std::vector<int64_t>> reshape_strides(const ir::Shape& from,
 // total.
 std::vector<int64_t> pack_offsets(const std::vector<ir::Shape>& shapes, int64_t alignment);
 
+// Where the operands of a `pack` begin in it, in bytes; empty when there is padding.
+std::vector<int64_t> unpadded_parts(const ir::Node& pack);
+
 // The placement of result `index` of a view-like node, given its operand's; none: a copy is needed.
 std::optional<Placement> view_placement(const ir::Node& view, int index, const Placement& operand);
 

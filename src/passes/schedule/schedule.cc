@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "analysis/memory_classes.h"
 #include "ops/registry.h"
-#include "passes/memory/placement.h"
 
 namespace monograph::passes {
 namespace {
@@ -13,60 +13,63 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-// Counts live bytes while nodes run one after the other. A view lives in its operand, as does a
-// product in the matrix that it is added to; placeholders and what leaves the step are always
-// there.
+// Counts live bytes of scratch while nodes run one after the other, by class of memory. The classes
+// of each node are found once: a list schedule asks for a node's change again and again.
 class LiveBytes {
  public:
-  explicit LiveBytes(const ir::Graph& graph) {
-    for (Value root : graph.roots()) kept_.insert(root_of(root));
+  explicit LiveBytes(const ir::Graph& graph) : nodes_(graph.num_nodes()) {
+    const analysis::MemoryClasses classes(graph);
+    ir::ValueMap<int> numbers;
     for (const auto& node : graph.nodes()) {
-      for (Value operand : node->operands()) ++uses_[root_of(operand)];
+      if (node->is_placeholder() || ops::has_trait(*node, ops::kViewLike)) continue;
+      const auto touch = [&](Value value) {
+        const Value root = classes.root(value);
+        const int64_t bytes = classes.scratch_bytes(root);
+        if (bytes == 0) return;
+        const auto [found, is_new] = numbers.emplace(root, static_cast<int>(classes_.size()));
+        if (is_new) classes_.push_back({bytes});
+        std::vector<int>& touched = nodes_[node->id()];
+        if (std::find(touched.begin(), touched.end(), found->second) != touched.end()) return;
+        touched.push_back(found->second);
+        ++classes_[found->second].num_left;
+      };
+      for (Value operand : node->operands()) touch(operand);
+      for (int i = 0; i < node->num_results(); ++i) touch(node->result(i));
     }
   }
 
-  // The change of live bytes when the node has run; its operands' last uses free them.
-  int64_t change(Node& node) const {
-    int64_t bytes = allocated(node);
-    ir::ValueMap<int> taken;
-    for (Value operand : node.operands()) ++taken[root_of(operand)];
-    for (const auto& [value, count] : taken) {
-      if (uses_.at(value) == count && is_freed(value)) bytes -= value.type().num_bytes();
+  // The change of live bytes when the node has run; the last that touches a class frees it.
+  int64_t change(const Node& node) const {
+    int64_t bytes = 0;
+    for (int touched : nodes_[node.id()]) {
+      const Class& each = classes_[touched];
+      if (!each.is_live) bytes += each.bytes;
+      if (each.num_left == 1) bytes -= each.bytes;
     }
     return bytes;
   }
 
-  void run(Node& node) {
-    peak_ = std::max(peak_, live_ + allocated(node));
-    live_ += change(node);
-    for (Value operand : node.operands()) --uses_.at(root_of(operand));
+  void run(const Node& node) {
+    for (int touched : nodes_[node.id()]) {
+      if (!classes_[touched].is_live) live_ += classes_[touched].bytes;
+      classes_[touched].is_live = true;
+    }
+    peak_ = std::max(peak_, live_);
+    for (int touched : nodes_[node.id()]) {
+      if (--classes_[touched].num_left == 0) live_ -= classes_[touched].bytes;
+    }
   }
 
   int64_t peak() const { return peak_; }
 
  private:
-  static bool lives_in_operand(const Node& node) {
-    return ops::has_trait(node, ops::kViewLike) || is_accumulation(node);
-  }
-
-  static Value root_of(Value value) {
-    while (lives_in_operand(*value.node)) value = value.node->operand(0);
-    return value;
-  }
-
-  bool is_freed(Value value) const {
-    return !value.node->is_placeholder() && !kept_.contains(value);
-  }
-
-  static int64_t allocated(const Node& node) {
-    if (node.is_placeholder() || lives_in_operand(node)) return 0;
+  struct Class {
     int64_t bytes = 0;
-    for (const ir::TensorType& type : node.types()) bytes += type.num_bytes();
-    return bytes;
-  }
-
-  ir::ValueMap<int> uses_;
-  ir::ValueSet kept_;
+    int num_left = 0;  // nodes that are still to write or read it
+    bool is_live = false;
+  };
+  std::vector<Class> classes_;
+  std::vector<std::vector<int>> nodes_;  // the classes that each node writes or reads
   int64_t live_ = 0, peak_ = 0;
 };
 
@@ -80,37 +83,76 @@ bool is_fixed(const Node& node) {
   return node.phase() == ir::Phase::kOptimizer;
 }
 
+// Made where it is first read, and not when its operands are there: a gathered unit, and what
+// depends on gathered units alone.
+std::unordered_set<const Node*> made_on_demand(const ir::Graph& graph) {
+  std::unordered_set<const Node*> result;
+  for (const auto& node : graph.nodes()) {
+    const auto& operands = node->operands();
+    const bool is_gather = node->is("all_gather") && node->attributes().contains("unit");
+    const bool follows = !operands.empty() &&
+                         std::all_of(operands.begin(), operands.end(),
+                                     [&](Value operand) { return result.contains(operand.node); });
+    if (is_gather || follows) result.insert(node.get());
+  }
+  return result;
+}
+
+// The nodes in the order in which they run.
+class Order {
+ public:
+  explicit Order(const ir::Graph& graph) : live_(graph) {}
+
+  void run(Node* node) {
+    if (!done_.insert(node).second) return;
+    for (Value operand : node->operands()) run(operand.node);
+    live_.run(*node);
+    nodes_.push_back(node);
+  }
+  const LiveBytes& live() const { return live_; }
+  std::vector<Node*> take() { return std::move(nodes_); }
+
+ private:
+  LiveBytes live_;
+  std::unordered_set<const Node*> done_;
+  std::vector<Node*> nodes_;
+};
+
 std::vector<Node*> greedy_order(const ir::Graph& graph) {
-  LiveBytes live(graph);
-  std::unordered_map<const Node*, int> waiting;
-  std::unordered_map<const Node*, std::vector<Node*>> followers;
-  std::vector<Node*> ready, order, last;
+  const std::unordered_set<const Node*> on_demand = made_on_demand(graph);
+  Order order(graph);
+  std::vector<int> waiting(graph.num_nodes(), 0);
+  std::vector<std::vector<Node*>> followers(graph.num_nodes());
+  std::vector<Node*> ready, last;
   for (const auto& node : graph.nodes()) {
     if (is_fixed(*node)) {
       last.push_back(node.get());
       continue;
     }
+    if (on_demand.contains(node.get())) continue;
     std::unordered_set<const Node*> before;
-    for (Value operand : node->operands()) before.insert(operand.node);
-    waiting[node.get()] = static_cast<int>(before.size());
-    for (const Node* operand : before) followers[operand].push_back(node.get());
+    for (Value operand : node->operands()) {
+      if (!on_demand.contains(operand.node)) before.insert(operand.node);
+    }
+    waiting[node->id()] = static_cast<int>(before.size());
+    for (const Node* operand : before) followers[operand->id()].push_back(node.get());
     if (before.empty()) ready.push_back(node.get());
   }
   while (!ready.empty()) {
     const auto best = std::min_element(ready.begin(), ready.end(), [&](Node* a, Node* b) {
-      const int64_t x = live.change(*a), y = live.change(*b);
+      const int64_t x = order.live().change(*a), y = order.live().change(*b);
       return x != y ? x < y : a->id() < b->id();
     });
     Node* node = *best;
     ready.erase(best);
-    live.run(*node);
-    order.push_back(node);
-    for (Node* follower : followers[node]) {
-      if (--waiting[follower] == 0) ready.push_back(follower);
+    order.run(node);
+    for (Node* follower : followers[node->id()]) {
+      if (--waiting[follower->id()] == 0) ready.push_back(follower);
     }
   }
-  order.insert(order.end(), last.begin(), last.end());
-  return order;
+  std::vector<Node*> nodes = order.take();
+  nodes.insert(nodes.end(), last.begin(), last.end());
+  return nodes;
 }
 
 }  // namespace

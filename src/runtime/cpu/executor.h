@@ -17,7 +17,8 @@
 
 namespace monograph::runtime {
 
-// A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order.
+// A loaded kernel; `arguments`: the addresses of its Loop's buffers, in order, then that of the
+// launch's scalars (int64_t), if it takes any.
 using KernelFunction = void (*)(void* const* arguments);
 
 // Anything that does what a loaded kernel does.

@@ -37,7 +37,7 @@ ir::Program counting_program() {
   program.kernels.emplace_back();
   program.kernels[0].buffers.resize(3);
   program.steps.emplace_back();
-  program.steps[0].work = ir::KernelStep{0, {x, w, y}};
+  program.steps[0].work = ir::KernelStep{0, {x, w, y}, {}};
   return program;
 }
 

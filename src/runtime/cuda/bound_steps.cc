@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "ir/program/attention_workspace.h"
 #include "runtime/cuda/cudnn_attention.h"
 
 namespace monograph::runtime {
@@ -23,13 +24,18 @@ BoundSteps::BoundSteps(const ir::Program& program, const std::vector<ir::KernelI
   share_workspace();
 }
 
-// Steps of one stream follow each other, so the largest serves all.
+// Of the steps that have none in the plan; steps of one stream follow each other, so the largest
+// serves all.
 void BoundSteps::share_workspace() {
   int64_t num_bytes = 0;
-  for (const auto& each : attentions_) num_bytes = std::max(num_bytes, each->workspace_bytes());
+  for (const auto& each : attentions_) {
+    if (each->workspace() == 0) num_bytes = std::max(num_bytes, each->workspace_bytes());
+  }
   for (const auto& each : convs_) num_bytes = std::max(num_bytes, each->workspace_bytes());
   workspace_ = {context_, num_bytes};
-  for (const auto& each : attentions_) each->set_workspace(workspace_.address());
+  for (const auto& each : attentions_) {
+    if (each->workspace() == 0) each->set_workspace(workspace_.address());
+  }
   for (const auto& each : convs_) each->set_workspace(workspace_.address());
 }
 
@@ -72,12 +78,17 @@ BoundSteps::Launch BoundSteps::bind(const ir::KernelStep& step, const std::strin
         step.arguments.size(), program_.kernels[step.kernel].buffers.size());
   std::vector<CUdeviceptr> addresses;
   for (const ir::Address& argument : step.arguments) addresses.push_back(locate_(argument));
+  check(static_cast<int>(step.scalars.size()) == program_.kernels[step.kernel].num_scalars(),
+        "kernel {} is launched with {} scalars, it takes {}", step.kernel, step.scalars.size(),
+        program_.kernels[step.kernel].num_scalars());
   const int kernel = step.kernel;
-  return [this, kernel, addresses = std::move(addresses)](const Stream& stream) {
+  return [this, kernel, addresses = std::move(addresses),
+          scalars = step.scalars](const Stream& stream) {
     std::vector<void*> arguments;
     for (const CUdeviceptr& address : addresses) {
       arguments.push_back(const_cast<CUdeviceptr*>(&address));
     }
+    for (const int64_t& scalar : scalars) arguments.push_back(const_cast<int64_t*>(&scalar));
     arguments.push_back(nullptr);  // ends the list for a driver that does not know the kernel
     for (const LoadedLaunch& launch : kernels_[kernel]) {
       device::cuda::launch(stream, launch.function, launch.shape, arguments.data());
@@ -105,6 +116,9 @@ BoundSteps::Launch BoundSteps::bind(const ir::AttentionStep& step, const std::st
   if (step.dtype == ir::DType::kBF16) {
     const std::shared_ptr<CudnnStep> attention = make_cudnn_attention(step, locate_, cudnn());
     if (attention->refusal().empty()) {
+      if (step.is_backward && attention->workspace_bytes() <= ir::gpu_workspace_bytes(step)) {
+        attention->set_workspace(locate_(step.workspace));
+      }
       attentions_.push_back(attention);
       return [attention](const Stream& stream) { attention->run(stream); };
     }

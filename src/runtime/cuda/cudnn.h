@@ -42,6 +42,7 @@ class CudnnStep {
   // Why cuDNN cannot do it; empty: it can.
   const std::string& refusal() const;
   int64_t workspace_bytes() const;
+  CUdeviceptr workspace() const { return workspace_; }  // 0: not set yet
   // May be shared: steps of one stream follow each other.
   void set_workspace(CUdeviceptr workspace) { workspace_ = workspace; }
   void set_pointer(int64_t number, CUdeviceptr address);

@@ -45,14 +45,22 @@ std::string out_of_memory_text(const ir::Program& program, int64_t wanted_bytes,
     parts.push_back(fmt::format("{} {:.1f}", ir::segment_name(static_cast<ir::Segment>(s)),
                                 mb(program.segment_bytes[s])));
   }
+  const int64_t scratch = program.segment_bytes[static_cast<int>(ir::Segment::kScratch)];
+  const int64_t left = scratch - (wanted_bytes - free_bytes);  // for activations
+  const std::string batch =
+      left > 0 ? fmt::format(
+                     "a --batch of at most {} % of this one would fit (this plan needs "
+                     "{:.1f} MB in activations)",
+                     100 * left / scratch, mb(scratch))
+               : "no --batch would fit: use a smaller model";
   return fmt::format(
       "the step does not fit the GPU: its plan peaks at {:.1f} MB ({}), {:.1f} MB of that are "
       "still "
-      "to be had, and {:.1f} of {:.1f} MB are free: use a smaller --batch (this plan needs {:.1f} "
-      "MB "
-      "in activations), --precision bf16, or end programs that hold the GPU's memory",
+      "to be had, and {:.1f} of {:.1f} MB are free: {}, or use --precision bf16, or end programs "
+      "that "
+      "hold the GPU's memory",
       mb(program.peak_bytes), fmt::join(parts, ", "), mb(wanted_bytes), mb(free_bytes),
-      mb(total_bytes), mb(program.segment_bytes[static_cast<int>(ir::Segment::kScratch)]));
+      mb(total_bytes), batch);
 }
 
 CudaExecutor::CudaExecutor(const ir::Program& program, const std::vector<ir::KernelImage>& kernels,

@@ -6,6 +6,7 @@
 #include "device/cuda/availability.h"
 #include "device/cuda/fake_driver.h"
 #include "device/cuda/nvrtc.h"
+#include "ir/program/attention_workspace.h"
 #include "runtime/cuda/program_testing.h"
 
 // Programs on the GPU beside the same Programs on the CPU's executor.
@@ -135,7 +136,7 @@ void add_attention(Problem& problem, DType dtype, int64_t heads, int64_t kv_head
   const auto grads = packed(problem.output("grad_qkv", dtype, {batch * length, row}));
   step.grad_q = grads[0], step.grad_k = grads[1], step.grad_v = grads[2];
   step.num_splits = step.wanted_splits();
-  step.workspace = problem.scratch(step.workspace_bytes());
+  step.workspace = problem.scratch(std::max(step.workspace_bytes(), ir::gpu_workspace_bytes(step)));
   problem.step(step);
 }
 
@@ -222,7 +223,7 @@ TEST(CudaExecutor, RunsKernelsOnStatesAndInputs) {
   program.kernels.emplace_back();
   program.kernels[0].buffers.resize(3);
   program.steps.emplace_back();
-  program.steps[0].work = ir::KernelStep{0, {x, w, y}};
+  program.steps[0].work = ir::KernelStep{0, {x, w, y}, {}};
   ir::KernelImage image;
   image.cubin = std::make_shared<const std::string>(
       device::cuda::compile_cubin(kAddAndCount, context->properties().architecture()));
@@ -266,7 +267,7 @@ ir::Program counting_program() {
   program.kernels.emplace_back();
   program.kernels[0].buffers.resize(3);
   program.steps.emplace_back();
-  program.steps[0].work = ir::KernelStep{0, {x, w, y}};
+  program.steps[0].work = ir::KernelStep{0, {x, w, y}, {}};
   return program;
 }
 
@@ -341,7 +342,9 @@ TEST(CudaExecutor, SaysWhatDoesNotFit) {
   const std::string text = out_of_memory_text(program, 9'000'000, 4'000'000, 10'000'000);
   EXPECT_THAT(text, testing::HasSubstr("peaks at 11.0 MB (weights 2.0, scratch 9.0), 9.0 MB of that"
                                        " are still to be had, and 4.0 of 10.0 MB are free"));
-  EXPECT_THAT(text, testing::HasSubstr("--batch"));
+  EXPECT_THAT(text, testing::HasSubstr("a --batch of at most 44 % of this one would fit"));
+  EXPECT_THAT(out_of_memory_text(program, 11'000'000, 1'000'000, 10'000'000),
+              testing::HasSubstr("no --batch would fit: use a smaller model"));
 }
 
 }  // namespace

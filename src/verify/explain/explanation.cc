@@ -100,10 +100,8 @@ void add_steps(const compiler::Compilation& compilation, Explanation& result) {
   for (auto& [name, row] : fallbacks) result.fallbacks.push_back(std::move(row));
   result.persistent_bytes =
       program.peak_bytes - program.segment_bytes[static_cast<int>(ir::Segment::kScratch)];
-  result.scratch_bytes.assign(program.steps.size(), 0);
-  for (const passes::Lifetime& buffer : compilation.scratch) {
-    for (int i = buffer.begin; i <= buffer.end; ++i) result.scratch_bytes[i] += buffer.num_bytes;
-  }
+  result.scratch_bytes = passes::live_bytes(compilation.scratch);
+  result.scratch_bytes.resize(program.steps.size(), 0);
 }
 
 }  // namespace

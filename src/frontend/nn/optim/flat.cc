@@ -1,13 +1,14 @@
 #include "frontend/nn/optim/flat.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "frontend/trace/functions.h"
 
 namespace monograph::optim {
 namespace {
 
-// In elements: 256 bytes of float32, so that a part begins a cache line and a vector.
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kAlignment = ir::kFlatAlignment;
 
 bool decays(const trace::Parameter& parameter) {
   return parameter.shape().rank() >= 2;
@@ -17,23 +18,51 @@ int64_t padded(int64_t count) {
   return (count + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// The unit's own axis first: what is left to reduce over others is a part.
+std::vector<trace::Gradients::MeanOver> means_of(const ir::FlatUnit& unit,
+                                                 const trace::Gradients& gradients) {
+  auto means = gradients.means_of_units();
+  const auto own = std::find_if(means.begin(), means.end(),
+                                [&](const auto& mean) { return mean.axis == unit.axis; });
+  if (own == means.end()) {
+    throw_user_error(
+        "unit '{}' is sharded over axis '{}', but its gradients are not reduced over it: use "
+        "optimizer.step(nn::replicate(loss.backward(), mesh, \"{}\"))",
+        unit.name, unit.axis, unit.axis);
+  }
+  std::rotate(means.begin(), own, own + 1);
+  return means;
+}
+
+void check_whole(const ir::FlatUnit& unit, const std::vector<trace::Parameter>& parameters,
+                 const trace::Gradients& gradients) {
+  for (const ir::FlatUnit::Member& member : unit.members) {
+    const auto is_it = [&](const trace::Parameter& each) { return each.name() == member.name; };
+    const auto found = std::find_if(parameters.begin(), parameters.end(), is_it);
+    if (found != parameters.end() && gradients.contains(*found)) continue;
+    throw_user_error(
+        "parameter '{}' of sharded unit '{}' {}: freeze it before fully_shard, so that it is in no "
+        "unit",
+        member.name, unit.name,
+        found == parameters.end() ? "is not the optimizer's" : "has no gradient");
+  }
+}
+
 }  // namespace
 
 FlatRange::FlatRange(const std::vector<trace::Parameter>& parameters,
                      const trace::Gradients& gradients)
     : trace_(gradients.trace()) {
-  for (const bool with_decay : {true, false}) {
-    for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-      if (decays(*parameter) != with_decay || !gradients.contains(*parameter)) continue;
-      if (parameter->type().dtype != ir::DType::kF32) {
-        throw_user_error("optimizer: parameter '{}' is {}: only f32 parameters are supported",
-                         parameter->name(), parameter->type().str());
-      }
-      parameters_.push_back(*parameter);
-      gradients_.push_back(gradients[*parameter]);
-      num_elements_ += padded(parameter->type().num_elements());
+  for (const trace::Parameter& parameter : in_order(parameters)) {
+    if (!gradients.contains(parameter)) continue;
+    if (parameter.type().dtype != ir::DType::kF32) {
+      throw_user_error("optimizer: parameter '{}' is {}: only f32 parameters are supported",
+                       parameter.name(), parameter.type().str());
     }
-    if (with_decay) num_decay_elements_ = num_elements_;
+    parameters_.push_back(parameter);
+    gradients_.push_back(gradients[parameter]);
+    num_elements_ += padded(parameter.type().num_elements());
+    if (decays(parameter)) num_decay_elements_ = num_elements_;
   }
   if (parameters_.empty()) {
     throw_user_error(
@@ -41,6 +70,40 @@ FlatRange::FlatRange(const std::vector<trace::Parameter>& parameters,
         "model that made the loss, and not frozen?",
         parameters.size());
   }
+  const auto& unit = parameters_.front().flat_unit();
+  if (unit != nullptr) means_ = means_of(*unit, gradients);
+}
+
+std::vector<trace::Parameter> FlatRange::in_order(const std::vector<trace::Parameter>& parameters) {
+  std::vector<trace::Parameter> ordered;
+  for (const bool with_decay : {true, false}) {
+    for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
+      if (decays(*parameter) == with_decay) ordered.push_back(*parameter);
+    }
+  }
+  return ordered;
+}
+
+std::vector<FlatRange> FlatRange::all(const std::vector<trace::Parameter>& parameters,
+                                      const trace::Gradients& gradients) {
+  std::vector<std::pair<const ir::FlatUnit*, std::vector<trace::Parameter>>> groups;
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
+    const ir::FlatUnit* unit = parameter->flat_unit().get();
+    const auto is_its = [&](const auto& group) { return group.first == unit; };
+    auto group = std::find_if(groups.begin(), groups.end(), is_its);
+    if (group == groups.end()) group = groups.insert(groups.end(), {unit, {}});
+    group->second.insert(group->second.begin(), *parameter);
+  }
+  std::vector<FlatRange> ranges;
+  for (const auto& [unit, members] : groups) {
+    if (unit != nullptr) check_whole(*unit, members, gradients);
+    const bool has_gradients =
+        std::any_of(members.begin(), members.end(),
+                    [&](const trace::Parameter& each) { return gradients.contains(each); });
+    if (has_gradients || groups.size() == 1) ranges.emplace_back(members, gradients);
+  }
+  if (ranges.empty()) return {FlatRange(parameters, gradients)};  // says what is wrong
+  return ranges;
 }
 
 trace::Tensor FlatRange::pack(const std::vector<trace::Tensor>& tensors) const {
@@ -48,7 +111,17 @@ trace::Tensor FlatRange::pack(const std::vector<trace::Tensor>& tensors) const {
 }
 
 trace::Tensor FlatRange::pack_gradients() const {
-  return pack(gradients_);
+  trace::Tensor flat = pack(gradients_);
+  double factor = 1;
+  for (const auto& [axis, size] : means_) {
+    flat = trace::emit("all_reduce", {flat},
+                       {{"axis", axis},
+                        {"size", size},
+                        {"op", std::string("sum")},
+                        {"unit", parameters_.front().flat_unit()->name}});
+    factor /= static_cast<double>(size);
+  }
+  return factor == 1 ? flat : flat * factor;
 }
 
 trace::Tensor FlatRange::pack_states(const std::vector<trace::State>& states) const {

@@ -14,6 +14,11 @@ class FlatRange {
  public:
   // Of the parameters that have a gradient.
   FlatRange(const std::vector<trace::Parameter>& parameters, const trace::Gradients& gradients);
+  // One of each flat unit, last first, and one of the parameters that are in none. UserError when
+  // some parameters of a unit have no gradient, or it was not reduced over the unit's axis.
+  static std::vector<FlatRange> all(const std::vector<trace::Parameter>& parameters,
+                                    const trace::Gradients& gradients);
+  static std::vector<trace::Parameter> in_order(const std::vector<trace::Parameter>& parameters);
 
   const std::vector<trace::Parameter>& parameters() const { return parameters_; }
   int64_t num_elements() const { return num_elements_; }
@@ -22,6 +27,7 @@ class FlatRange {
 
   // Tensors in the order of `parameters()` -> f32[num_elements].
   trace::Tensor pack(const std::vector<trace::Tensor>& tensors) const;
+  // Of a unit: their mean over the mesh axes that the gradients name.
   trace::Tensor pack_gradients() const;
   // The values of states in the order of `parameters()`.
   trace::Tensor pack_states(const std::vector<trace::State>& states) const;
@@ -32,6 +38,7 @@ class FlatRange {
   trace::Trace& trace_;
   std::vector<trace::Parameter> parameters_;
   std::vector<trace::Tensor> gradients_;
+  std::vector<trace::Gradients::MeanOver> means_;  // of a unit: its own axis first
   int64_t num_elements_ = 0;
   int64_t num_decay_elements_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frontend/nn/optim/flat.h"
+#include "frontend/nn/optim/loss_scale.h"
 #include "frontend/nn/optim/schedule.h"
 #include "frontend/trace/gradients.h"
 
@@ -13,6 +14,7 @@ namespace monograph::optim {
 struct Metrics {
   trace::Tensor gradient_norm;  // f32[], before clipping; empty when nothing is clipped
   trace::Tensor learning_rate;  // f32[]
+  trace::Tensor is_finite;      // bool[]: the step was done; empty without a loss scale
 };
 
 struct AdamWConfig {
@@ -22,10 +24,15 @@ struct AdamWConfig {
   double epsilon = 1e-8;
   double weight_decay = 0.01;  // of parameters with two or more dims
   double max_norm = 0;         // clips the norm of all gradients together; 0: no clipping
+  std::optional<LossScale> loss_scale = {};  // by which the loss was multiplied
+  // Of both moments; f32 or bf16, half the memory. They are rounded when stored: with bf16, beta2
+  // above 0.99 hardly moves the second moment.
+  ir::DType moment_dtype = ir::DType::kF32;
 };
 
 // Loshchilov & Hutter, "Decoupled weight decay regularization" (2019), as PyTorch computes it. The
-// moments are states "optimizer.m.NAME" and "optimizer.v.NAME"; the step count is the trace's.
+// moments are states "optimizer.m.NAME" and "optimizer.v.NAME". Steps are counted by the trace,
+// with a loss scale by a state "optimizer.updates": those that were skipped do not count.
 class AdamW {
  public:
   AdamW(std::vector<trace::Parameter> parameters, AdamWConfig config);
@@ -34,9 +41,12 @@ class AdamW {
                trace::Location where = trace::Location::current());
 
  private:
+  trace::Tensor count(trace::Trace& trace, const trace::Tensor& is_finite) const;
+
   std::vector<trace::Parameter> parameters_;
   AdamWConfig config_;
   std::vector<trace::State> first_, second_;  // moments, beside parameters_
+  trace::State updates_;                      // done, with a loss scale
 };
 
 struct SGDConfig {

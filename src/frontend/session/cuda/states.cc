@@ -1,6 +1,9 @@
 #include "frontend/session/cuda/states.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "frontend/trace/initial_values.h"
 
 namespace monograph::session {
 
@@ -50,9 +53,33 @@ void CudaStates::write(const std::string& name, const ir::Literal& value) {
   copies_.synchronize();
 }
 
-bool CudaStates::write_zeros(const std::string& name, const ir::TensorType& type) {
+bool CudaStates::write_initial(const std::string& name, const ir::TensorType& type,
+                               const trace::Initializer& initializer, int64_t seed) {
+  constexpr int64_t kElements = int64_t{4} << 20;  // of a piece
+  const bool makes_pieces =
+      type.dtype == ir::DType::kF32 && initializer.kind != trace::Initializer::Kind::kFunction;
+  if (!initializer.is_zero() && !makes_pieces) return false;
   context_->synchronize();
-  copies_.zero(address(layout_.entries.at(name)), type.num_bytes());
+  const CUdeviceptr to = address(layout_.entries.at(name));
+  if (initializer.is_zero()) {
+    copies_.zero(to, type.num_bytes());
+    copies_.synchronize();
+    return true;
+  }
+  while (stagings_.size() < 2) {
+    stagings_.push_back(
+        {device::cuda::PinnedMemory(context_, kElements * 4), device::cuda::Event(context_)});
+  }
+  for (int64_t first = 0; first < type.num_elements(); first += kElements) {
+    Staging& staging = stagings_[first / kElements % 2];
+    staging.copied.synchronize();
+    const int64_t count = std::min(kElements, type.num_elements() - first);
+    trace::fill_initial(
+        initializer, name, seed, first,
+        {reinterpret_cast<float*>(staging.memory.data()), static_cast<size_t>(count)});
+    copies_.copy_to_device(to + first * 4, staging.memory.data(), count * 4);
+    copies_.record(staging.copied);
+  }
   copies_.synchronize();
   return true;
 }

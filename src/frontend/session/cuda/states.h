@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "device/cuda/stream.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/state_storage.h"
@@ -22,7 +24,8 @@ class CudaStates : public StateStorage {
   runtime::GpuMesh* gpu_mesh(const Mesh& mesh);
 
   void write(const std::string& name, const ir::Literal& value) override;
-  bool write_zeros(const std::string& name, const ir::TensorType& type) override;
+  bool write_initial(const std::string& name, const ir::TensorType& type,
+                     const trace::Initializer& initializer, int64_t seed) override;
   ir::Literal read(const std::string& name) const override;
 
  private:
@@ -30,6 +33,11 @@ class CudaStates : public StateStorage {
 
   device::cuda::ContextPtr context_;
   device::cuda::Stream copies_;
+  struct Staging {  // what is made here while the other is copied
+    device::cuda::PinnedMemory memory;
+    device::cuda::Event copied;
+  };
+  std::vector<Staging> stagings_;
   passes::StateLayout layout_;
   std::array<device::cuda::DeviceMemory, ir::kNumSegments> memory_;
   runtime::SegmentBases bases_ = {};

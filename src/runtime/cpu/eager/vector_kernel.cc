@@ -232,11 +232,16 @@ class Frame {
       case Kind::kPhilox: {
         auto* const out = static_cast<float*>(target(id, j));
         const auto seed = scalar<int64_t>(i.operands[0]), step = scalar<int64_t>(i.operands[1]);
+        const auto stream = static_cast<uint32_t>(scalar<int64_t>(i.operands[2]));
         const int64_t first = position(i.access, j);
         for (int64_t e = 0; e < n; ++e) {
-          out[e] = philox_uniform(seed, step, static_cast<uint32_t>(i.stream),
-                                  first + i.access.inner_stride * e);
+          out[e] = philox_uniform(seed, step, stream, first + i.access.inner_stride * e);
         }
+        return;
+      }
+      case Kind::kArgument: {
+        const auto* const given = static_cast<const int64_t*>(arguments_[loop_.buffers.size()]);
+        *static_cast<int64_t*>(target(id, j)) = given[i.argument];
         return;
       }
       case Kind::kApply: {

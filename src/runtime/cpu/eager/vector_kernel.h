@@ -17,7 +17,8 @@ class VectorKernel {
   ~VectorKernel();
   VectorKernel(VectorKernel&&) noexcept;
 
-  // `arguments`: the addresses of the Loop's buffers, in order.
+  // `arguments`: the addresses of the Loop's buffers, in order, then that of the launch's scalars
+  // (int64_t), if it takes any.
   void run(void* const* arguments) const;
 
   struct Plan;

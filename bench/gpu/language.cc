@@ -1,12 +1,16 @@
-// Trains GPT-2 124M on random tokens on a GPU and prints one JSON line, then, with --table, where
-// the time of a step goes. Same model, sizes and optimizer as bench/gpu/gpt2_torch.py.
-// Usage: bench_gpu_gpt2 [--batch N] [--length T] [--layers L] [--precision f32|bf16] [--seconds S]
-//                       [--mode default|reduce-overhead|max-autotune] [--table]
-//                       [--timeline FILE] [--device cpu|cuda]
+// Trains a language model on random tokens on a GPU and prints one JSON line, then, with --table,
+// where the time of a step goes: AdamW with clipping, like the PyTorch scripts it is compared with.
+// Usage: bench_gpu_language [--model gpt2-124m|llama-1b|...] [--batch N] [--length T] [--layers L]
+//                           [--vocabulary V] [--precision f32|bf16] [--seconds S]
+//                           [--mode default|reduce-overhead|max-autotune] [--table]
+//                           [--timeline FILE] [--device cpu|cuda]
+// $PB_T0, if set, is when the process was started, in seconds since 1970.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,6 +19,7 @@
 #include "frontend/session/cuda_backend.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/monograph.h"
+#include "train/models.h"
 #include "train/report.h"
 
 namespace monograph {
@@ -26,10 +31,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+double seconds_since_process_start() {
+  const char* const start = std::getenv("PB_T0");
+  if (start == nullptr) return 0;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return now.count() - std::stod(start);
+}
+
 struct Config {
-  int64_t batch = 64, length = 1024, layers = 12, vocabulary = 50304;
+  int64_t batch = 64, length = 1024, layers = train::ModelConfig::kPreset, vocabulary = 50304;
   double seconds = 3;
-  std::string precision = "bf16", mode = "reduce-overhead", device = "cuda", timeline;
+  std::string model = "gpt2-124m", precision = "bf16", mode = "reduce-overhead", device = "cuda",
+              timeline;
   bool has_table = false;
 };
 
@@ -47,6 +60,10 @@ Config parse(int argc, char** argv) {
       config.batch = std::stoll(value);
     } else if (option == "--length") {
       config.length = std::stoll(value);
+    } else if (option == "--model") {
+      config.model = value;
+    } else if (option == "--vocabulary") {
+      config.vocabulary = std::stoll(value);
     } else if (option == "--layers") {
       config.layers = std::stoll(value);
     } else if (option == "--seconds") {
@@ -68,7 +85,7 @@ Config parse(int argc, char** argv) {
 
 std::vector<std::vector<Literal>> random_batches(const Config& config) {
   std::mt19937 random(1);
-  std::uniform_int_distribution<int64_t> token(0, 50256);
+  std::uniform_int_distribution<int64_t> token(0, std::min<int64_t>(config.vocabulary, 50257) - 1);
   std::vector<std::vector<Literal>> batches;
   for (int b = 0; b < 8; ++b) {
     std::vector<int64_t> x, y;
@@ -126,18 +143,19 @@ void print_table(session::Compiled& step, session::Executable& executable,
 
 void run(const Config& config) {
   const auto start = Clock::now();
-  nn::GPT model({.vocab_size = config.vocabulary,
-                 .block_size = config.length,
-                 .n_layer = config.layers,
-                 .n_head = 12,
-                 .n_embd = 768});
-  optim::AdamW optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(3e-4),
-                                              .beta2 = 0.95,
-                                              .weight_decay = 0.1,
-                                              .max_norm = 1.0});
+  const auto model = train::make_language_model({.name = config.model,
+                                                 .vocab = config.vocabulary,
+                                                 .num_layers = config.layers,
+                                                 .block = config.length,
+                                                 .batch = config.batch});
+  optim::AdamW optimizer(model->module().parameters(),
+                         {.learning_rate = optim::Schedule::constant(3e-4),
+                          .beta2 = 0.95,
+                          .weight_decay = 0.1,
+                          .max_norm = 1.0});
   auto step = compile(
       [&](const Tensor& tokens, const Tensor& targets) {
-        const Tensor loss = model.loss(tokens, targets);
+        const Tensor loss = model->loss(tokens, targets);
         optimizer.step(loss.backward());
         return loss;
       },
@@ -148,6 +166,7 @@ void run(const Config& config) {
   const double compile_s = seconds_since(start) - prepare_s;
   const double first_loss = step(batches[0]).loss();
   const double first_step_s = seconds_since(start) - prepare_s;
+  const double process_s = seconds_since_process_start();
   for (int i = 1; i < 8; ++i) step(batches[i]);
   int64_t num_steps = 0;
   Pipeline pipeline(step);
@@ -157,12 +176,14 @@ void run(const Config& config) {
   const double ms = seconds_since(window) * 1e3 / static_cast<double>(num_steps);
   fmt::print(
       "RESULT "
-      "{{\"fw\":\"monograph\",\"mode\":\"{}\",\"B\":{},\"T\":{},\"L\":{},\"precision\":\"{}\","
+      "{{\"fw\":\"monograph\",\"model\":\"{}\",\"mode\":\"{}\",\"B\":{},\"T\":{},\"L\":{},"
+      "\"precision\":\"{}\","
       "\"tok_s\":{:.0f},\"ms\":{:.3f},\"n_steps\":{},\"compile_s\":{:.3f},\"first_step_s\":{:.3f},"
+      "\"process_s\":{:.3f},"
       "\"peak_gb\":{:.3f},\"plan_gb\":{:.3f},\"loss0\":{:.5f},\"lossN\":{:.5f}}}\n",
-      config.mode, config.batch, config.length, config.layers, config.precision,
-      static_cast<double>(config.batch * config.length) / ms * 1e3, ms, num_steps, compile_s,
-      first_step_s, static_cast<double>(executable.gpu_bytes_in_use()) / 1e9,
+      config.model, config.mode, config.batch, config.length, model->config().num_layers,
+      config.precision, static_cast<double>(config.batch * config.length) / ms * 1e3, ms, num_steps,
+      compile_s, first_step_s, process_s, static_cast<double>(executable.gpu_bytes_in_use()) / 1e9,
       static_cast<double>(executable.build()->compilation.program.peak_bytes) / 1e9, first_loss,
       loss);
   std::fflush(stdout);

@@ -1,0 +1,266 @@
+// Fully sharded training on ranks that are threads of this process.
+#include <gmock/gmock.h>
+#include <omp.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "comm/threads/thread_world.h"
+#include "frontend/session/executable.h"
+#include "frontend/session/monograph.h"
+
+namespace monograph::session {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kSteps = 4, kBlock = 8, kVocabulary = 24, kRows = 84;
+
+ir::Literal tokens(int64_t step, int64_t first, int64_t count) {
+  return ir::Literal::from({ir::DType::kI64, {count, kBlock}}, [&](int64_t i) {
+    const int64_t row = first + i / kBlock, column = i % kBlock;
+    return static_cast<double>((step * 7 + row * 5 + column * column * 3) % kVocabulary);
+  });
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  ir::Literal weight, moment;
+  std::string program;
+  int64_t state_bytes = 0, gradient_bytes = 0;
+  std::map<std::string, int> collectives;
+  std::vector<std::string> state_names;
+};
+
+struct Setting {
+  ir::Mesh mesh;
+  nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;
+  CompileOptions options = {};
+  int64_t num_micro_batches = 1;
+};
+
+std::map<std::string, int> collectives_of(const ir::Program& program) {
+  std::map<std::string, int> counts;
+  for (const ir::Step& step : program.steps) {
+    const auto* work = std::get_if<ir::CollectiveStep>(&step.work);
+    if (work != nullptr) ++counts[fmt::format("{} {}", kind_name(work->kind), work->axis)];
+  }
+  return counts;
+}
+
+Outcome train(const Setting& setting, std::shared_ptr<const runtime::MeshContext> context) {
+  const auto [part, parts] = setting.mesh.batch_part(context == nullptr ? 0 : context->rank);
+  const int64_t rows = kRows / parts;
+  nn::GPT model(
+      {.vocab_size = kVocabulary, .block_size = kBlock, .n_layer = 2, .n_head = 2, .n_embd = 16});
+  if (setting.mesh.has("fsdp")) {
+    nn::fully_shard(model, setting.mesh, {.strategy = setting.strategy});
+  }
+  optim::AdamW optimizer(
+      model.parameters(),
+      {.learning_rate = optim::Schedule::constant(1e-2), .weight_decay = 0.1, .max_norm = 0.5});
+  Session session({.seed = 3, .options = setting.options, .mesh = context});
+  Compiled step = session.compile([&](const Tensor& x, const Tensor& y) -> Outputs {
+    auto [loss, gradients] =
+        trace::accumulate(setting.num_micro_batches, {x, y},
+                          [&](const auto& slice) { return model.loss(slice[0], slice[1]); });
+    for (const std::string& axis : setting.mesh.batch_axes()) {
+      gradients = nn::replicate(gradients, setting.mesh, axis);
+      loss = trace::all_mean(loss, setting.mesh, axis);
+    }
+    return {{"loss", loss}, {"norm", optimizer.step(gradients).gradient_norm}};
+  });
+  Outcome outcome;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    const Results results = step(tokens(i, part * rows, rows), tokens(i + 1, part * rows, rows));
+    outcome.losses.push_back(results.loss());
+    outcome.norms.push_back(results.scalar("norm"));
+  }
+  outcome.weight = session.state("h.1.attn.c_attn.weight");
+  outcome.moment = session.state("optimizer.v.wte.weight");
+  for (const std::string& name : session.state_names()) {
+    if (!name.starts_with(ir::kCoordinatePrefix)) outcome.state_names.push_back(name);
+  }
+  const ir::TensorType input = tokens(0, 0, rows).type();
+  if (const Build* build = step.executable({input, input}).build()) {
+    const ir::Program& program = build->compilation.program;
+    outcome.program = program.str();
+    const auto bytes = [&](ir::Segment segment) {
+      return program.segment_bytes[static_cast<size_t>(segment)];
+    };
+    outcome.state_bytes = bytes(ir::Segment::kWeights) + bytes(ir::Segment::kMoments);
+    outcome.gradient_bytes = bytes(ir::Segment::kGradients);
+    outcome.collectives = collectives_of(program);
+  }
+  return outcome;
+}
+
+std::vector<Outcome> train_on(const Setting& setting) {
+  const auto num_ranks = static_cast<int>(setting.mesh.num_ranks());
+  std::vector<Outcome> outcomes(num_ranks);
+  comm::run_ranks(num_ranks, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    outcomes[world.rank] = train(setting, runtime::make_mesh_context(setting.mesh, world));
+  });
+  return outcomes;
+}
+
+void expect_same_training(const std::vector<Outcome>& all, const Outcome& one) {
+  for (const Outcome& outcome : all) {
+    EXPECT_EQ(outcome.losses, all[0].losses);
+    EXPECT_EQ(outcome.weight, all[0].weight);
+    EXPECT_EQ(outcome.program, all[0].program);  // one artifact serves all ranks
+  }
+  EXPECT_EQ(all[0].state_names, one.state_names);
+  for (int64_t i = 0; i < kSteps; ++i) {
+    EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, 1e-5) << "step " << i;
+    EXPECT_NEAR(all[0].norms[i] / one.norms[i], 1, 1e-4) << "step " << i;
+  }
+  for (int64_t i = 0; i < one.weight.num_elements(); ++i) {
+    EXPECT_NEAR(all[0].weight.get(i), one.weight.get(i), 2e-4);
+  }
+  for (int64_t i = 0; i < one.moment.num_elements(); ++i) {
+    EXPECT_NEAR(all[0].moment.get(i), one.moment.get(i), 1e-7);
+  }
+}
+
+Setting sharded(int64_t ranks, nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard) {
+  return {.mesh = ir::Mesh({{"fsdp", ranks}}), .strategy = strategy};
+}
+
+class FullySharded : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, FullySharded, testing::Values(2, 3, 7));
+
+TEST_P(FullySharded, IsTheTrainingOfOneRank) {
+  const Outcome one = train({}, nullptr);
+  const std::vector<Outcome> all = train_on(sharded(GetParam()));
+  expect_same_training(all, one);
+  // Parameters and moments: a part, and the padding of each of three units to equal parts.
+  const int64_t padding = 3 * 3 * 4 * (64 * GetParam() + 64 * 30);
+  EXPECT_LT(all[0].state_bytes, one.state_bytes / GetParam() + padding);
+  EXPECT_EQ(all[0].gradient_bytes, 0);
+  EXPECT_THAT(all[0].collectives,
+              ElementsAre(std::pair("all_gather fsdp", 6), std::pair("all_reduce fsdp", 2),
+                          std::pair("reduce_scatter fsdp", 3)));
+}
+
+TEST(FullySharded, KeepsUnitsForTheBackwardPassWithShardGradOp) {
+  const std::vector<Outcome> all = train_on(sharded(2, nn::ShardStrategy::kShardGradOp));
+  expect_same_training(all, train({}, nullptr));
+  EXPECT_THAT(all[0].collectives,
+              ElementsAre(std::pair("all_gather fsdp", 3), std::pair("all_reduce fsdp", 2),
+                          std::pair("reduce_scatter fsdp", 3)));
+}
+
+TEST(FullySharded, HybridHasCopiesOfTheParts) {
+  const Setting setting = {.mesh = ir::Mesh({{"dp", 2}, {"fsdp", 2}}),
+                           .strategy = nn::ShardStrategy::kHybrid};
+  const std::vector<Outcome> all = train_on(setting);
+  expect_same_training(all, train({}, nullptr));
+  EXPECT_THAT(all[0].collectives,
+              ElementsAre(std::pair("all_gather fsdp", 6), std::pair("all_reduce dp", 4),
+                          std::pair("all_reduce fsdp", 2), std::pair("reduce_scatter fsdp", 3)));
+}
+
+TEST(FullySharded, LevelsAndTheInterpreterAgree) {
+  Setting setting = sharded(2);
+  const Outcome first = train_on(setting)[0];
+  for (const int64_t level : {0, 1}) {
+    setting.options.comm_optimization_level = level;
+    EXPECT_EQ(train_on(setting)[1].losses, first.losses) << "level " << level;
+  }
+  setting.options.backend = "interpret";
+  const Outcome interpreted = train_on(setting)[0];
+  for (int64_t i = 0; i < kSteps; ++i) EXPECT_NEAR(interpreted.losses[i], first.losses[i], 1e-5);
+}
+
+TEST(FullySharded, GathersForEachMicroBatch) {
+  Setting setting = sharded(2);
+  setting.num_micro_batches = 3;
+  const std::vector<Outcome> all = train_on(setting);
+  expect_same_training(all, train({.mesh = {}, .num_micro_batches = 3}, nullptr));
+  EXPECT_EQ(all[0].collectives.at("all_gather fsdp"), 18);
+  EXPECT_EQ(all[0].collectives.at("reduce_scatter fsdp"), 3);
+}
+
+// What is set by the model's names before and after compiling is what is read by them.
+TEST(FullySharded, StatesHaveTheNamesAndShapesOfTheModel) {
+  comm::run_ranks(3, [](comm::World& world) {
+    const ir::Mesh mesh({{"fsdp", 3}});
+    nn::MLP model({.vocab_size = 8, .block_size = 2, .n_embd = 4, .n_hidden = 5, .n_layer = 2});
+    nn::fully_shard(model, mesh);
+    Session session({.mesh = runtime::make_mesh_context(mesh, world)});
+    const ir::Literal early = ir::Literal::from(
+        {ir::DType::kF32, {8, 5}}, [](int64_t i) { return static_cast<double>(i) / 4; });
+    session.set_state("fc1.weight", early);
+    Compiled loss =
+        session.compile([&](const Tensor& x, const Tensor& y) { return model.loss(x, y); });
+    loss(ir::Literal::from_i64({1, 2}, {1, 2}), ir::Literal::from_i64({1}, {3}));
+    EXPECT_EQ(session.state("fc1.weight"), early);
+    const ir::Literal late = ir::Literal::from(
+        {ir::DType::kF32, {5}}, [](int64_t i) { return static_cast<double>(i) - 2; });
+    session.set_state("fc1.bias", late);
+    EXPECT_EQ(session.state("fc1.bias"), late);
+    EXPECT_EQ(session.state("fc1.weight"), early);
+    EXPECT_EQ(session.state_type("fc1.bias").str(), "f32[5]");
+    EXPECT_THAT(session.state_names(), testing::Contains("fc1.bias"));
+  });
+}
+
+template <typename Function>
+std::string message_of(Function function) {
+  try {
+    function();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FullySharded, SaysWhatIsWrong) {
+  const nn::MLPConfig config = {
+      .vocab_size = 8, .block_size = 2, .n_embd = 4, .n_hidden = 5, .n_layer = 2};
+  nn::MLP model(config);
+  const ir::Mesh mesh({{"fsdp", 2}});
+  EXPECT_THAT(message_of([&] {
+                nn::fully_shard(model, ir::Mesh({{"dp", 2}}));
+              }),
+              HasSubstr("'fsdp' is not an axis of mesh(dp=2): use 'dp'"));
+  EXPECT_THAT(
+      message_of([&] { nn::fully_shard(model, mesh, {.strategy = nn::ShardStrategy::kHybrid}); }),
+      HasSubstr("strategy hybrid keeps copies of the parts over axis 'dp'"));
+  EXPECT_THAT(message_of([] { nn::parse_shard_strategy("zero3"); }),
+              HasSubstr("use full-shard, shard-grad-op or hybrid"));
+  nn::fully_shard(model, mesh);
+  EXPECT_THAT(message_of([&] { nn::fully_shard(model, mesh); }), HasSubstr("shard a model once"));
+  const auto compile_step = [&](auto reduce, ir::DType moments = ir::DType::kF32) {
+    CompileOptions options;
+    options.backend = "null";
+    optim::AdamW optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(1e-2),
+                                                .moment_dtype = moments});
+    Compiled step = compile(
+        [&](const Tensor& x, const Tensor& y) {
+          const Tensor loss = model.loss(x, y);
+          optimizer.step(reduce(loss.backward()));
+          return loss;
+        },
+        options);
+    step.graph({{ir::DType::kI64, {1, 2}}, {ir::DType::kI64, {1}}});
+  };
+  EXPECT_THAT(
+      message_of([&] { compile_step([](const auto& gradients) { return gradients; }); }),
+      HasSubstr("its gradients are not reduced over it: use optimizer.step(nn::replicate("));
+  EXPECT_THAT(message_of([&] {
+                compile_step([&](const auto& gradients) {
+                  return nn::replicate(nn::replicate(gradients, mesh, "fsdp"), mesh, "fsdp");
+                });
+              }),
+              HasSubstr("reduced twice over axis 'fsdp'"));
+  const auto once = [&](const auto& gradients) { return nn::replicate(gradients, mesh, "fsdp"); };
+  EXPECT_THAT(message_of([&] { compile_step(once, ir::DType::kBF16); }),
+              HasSubstr("AdamW with moments in bf16 of sharded unit"));
+}
+
+}  // namespace
+}  // namespace monograph::session
