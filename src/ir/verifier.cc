@@ -25,8 +25,10 @@ class Verifier {
   void run() {
     for (const auto& node : graph_.nodes()) {
       check_operands(*node);
-      if (node->num_results() == 0 || node->op().empty()) {
-        report("V1.6", *node, "the node has no op or no result: give it both");
+      if (node->op().empty()) {
+        report("V1.6", *node, "the node has no op: give it one");
+      } else if (node->num_results() == 0) {
+        report("V1.15", *node, "the node has no result: give it one or more");
       } else if (node->is_placeholder()) {
         check_placeholder(*node);
       }
@@ -81,19 +83,20 @@ class Verifier {
   }
 
   void check_placeholder(const Node& node) {
-    if (node.name().empty() || !placeholder_names_.insert(node.name()).second) {
-      report("V1.1", node,
-             node.name().empty() ? "the placeholder has no name: give it one"
-                                 : "another placeholder has this name: make names unique");
+    if (node.name().empty()) {
+      report("V1.1", node, "the placeholder has no name: give it one");
+    } else if (!placeholder_names_.insert(node.name()).second) {
+      report("V1.16", node, "another placeholder has this name: make names unique");
     }
     const auto role = node.attributes().find("role");
     const bool has_role = role != node.attributes().end() &&
                           std::holds_alternative<std::string>(role->second) &&
                           parse_role(std::get<std::string>(role->second)).has_value();
-    if (node.num_operands() > 0 || node.num_results() != 1 || (node.is("state") && !has_role)) {
-      report("V1.7", node,
-             "a placeholder has no operand, one result, and a state the role parameter, moment or "
-             "buffer");
+    if (node.num_operands() > 0 || node.num_results() != 1) {
+      report("V1.7", node, "a placeholder has no operand and one result");
+    }
+    if (node.is("state") && !has_role) {
+      report("V1.17", node, "a state has the role parameter, moment or buffer: give it one");
     }
     if (is_body() && node.is("state")) {
       report("V1.13", node, "a body holds a state: pass its value in as an operand");
@@ -101,12 +104,13 @@ class Verifier {
   }
 
   void check_body(const Node& node) {
-    if (node.is("fused") != (node.body() != nullptr)) {
-      report("V1.11", node,
-             node.body() == nullptr ? "a fused node has no body: give it one"
-                                    : "only a fused node has a body: name the op fused");
+    if (node.is("fused") && node.body() == nullptr) {
+      report("V1.11", node, "a fused node has no body: give it one");
     }
     if (node.body() == nullptr) return;
+    if (!node.is("fused")) {
+      report("V1.18", node, "only a fused node has a body: name the op fused");
+    }
     const Graph& body = *node.body();
     check_body_signature(node, body);
     const std::string path = fmt::format("{}body of {}: ", path_, names_({mutable_of(node), 0}));
@@ -133,7 +137,7 @@ class Verifier {
       returned.push_back(output.value.type());
     }
     if (returned != node.types()) {
-      report("V1.12", node,
+      report("V1.19", node,
              fmt::format("the body returns ({}), the results are ({}): make them equal",
                          types_text(returned), types_text(node.types())));
     }
@@ -163,9 +167,12 @@ class Verifier {
       if (const Fault fault = fault_of(output.value)) {
         report(fault.code, fmt::format("output '{}' {}", output.name, fault.message));
       }
-      if (!is_body() && (output.name.empty() || !names.insert(output.name).second)) {
-        report("V1.9", fmt::format("output name '{}' is empty or given twice: make names unique",
-                                   output.name));
+      if (is_body()) continue;
+      if (output.name.empty()) {
+        report("V1.9", "an output has no name: give it one");
+      } else if (!names.insert(output.name).second) {
+        report("V1.24",
+               fmt::format("output name '{}' is given twice: make names unique", output.name));
       }
     }
   }
@@ -173,19 +180,19 @@ class Verifier {
   void check_updates() {
     std::unordered_set<const Node*> updated;
     for (const auto& [state, next] : graph_.updates()) {
-      if (is_body()) report("V1.13", "a body updates a state: return its value instead");
+      if (is_body()) report("V1.25", "a body updates a state: return its value instead");
       const Fault state_fault = fault_of({state, 0});
       if (state_fault || !state->is("state")) {
         report("V1.10", "an update is of no state of the graph: give it a state placeholder");
         continue;
       }
       if (!updated.insert(state).second) {
-        report("V1.10", *state, "the state has two updates: keep one");
+        report("V1.26", *state, "the state has two updates: keep one");
       }
       if (const Fault fault = fault_of(next)) {
         report(fault.code, *state, fmt::format("the state's update {}", fault.message));
       } else if (next.type() != state->types()[0]) {
-        report("V1.10", *state,
+        report("V1.27", *state,
                fmt::format("the update {} is of type {}: convert or reshape it", names_(next),
                            next.type().str()));
       }

@@ -19,8 +19,8 @@ struct VerifyOptions {
   bool dead_nodes = true;
 };
 
-// The structure of a graph and of its fused bodies: V1.1 to V1.14. Empty when all is well. Never
-// throws and never follows a pointer out of the graph. Ops and types are judged by
+// The structure of a graph and of its fused bodies: V1.1 to V1.19, V1.24 to V1.27. Empty when all
+// is well. Never throws and never follows a pointer out of the graph. Ops and types are judged by
 // analysis::validate_ops.
 std::vector<Violation> verify(const Graph& graph, VerifyOptions options = {});
 
