@@ -1,0 +1,305 @@
+#include "verify/random_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "codegen/cpu/compile.h"
+#include "compiler/compile.h"
+#include "ops/registry.h"
+#include "passes/simplify/eliminate_dead_nodes.h"
+#include "runtime/cpu/executor.h"
+#include "runtime/interpreter.h"
+#include "verify/float64.h"
+
+namespace monograph::verify {
+namespace {
+
+constexpr double kRoundingFactor = 64;
+constexpr int kMaxShrinkTries = 80;
+
+struct Numbers {
+  std::vector<ir::Literal> outputs;
+  runtime::StateMap states;
+};
+
+Numbers interpreted(const ir::Graph& graph, const runtime::InputMap& inputs,
+                    runtime::StateMap states) {
+  Numbers numbers{{}, std::move(states)};
+  numbers.outputs = runtime::interpret(graph, inputs, numbers.states);
+  return numbers;
+}
+
+Numbers interpreted_in_float64(const ir::Graph& graph, const runtime::InputMap& inputs,
+                               const runtime::StateMap& states) {
+  runtime::InputMap wide_inputs;
+  runtime::StateMap wide_states;
+  for (const auto& [name, value] : inputs) wide_inputs[name] = in_float64(value);
+  for (const auto& [name, value] : states) wide_states[name] = in_float64(value);
+  return interpreted(*in_float64(graph), wide_inputs, std::move(wide_states));
+}
+
+double tolerance_in(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::kF64:
+      return 1e-10;
+    case ir::DType::kF32:
+      return 1e-4;
+    case ir::DType::kBF16:
+      return 3e-2;
+    case ir::DType::kF16:
+      return 4e-3;
+    default:
+      return 0;
+  }
+}
+
+// The widest of the dtypes that the graph rounds to on the way counts.
+double tolerance_of_graph(const ir::Graph& graph, ir::DType result) {
+  double tolerance = tolerance_in(result);
+  for (const auto& node : graph.nodes()) {
+    for (const ir::TensorType& type : node->types()) {
+      tolerance = std::max(tolerance, tolerance_in(type.dtype));
+    }
+  }
+  return ir::is_floating(result) ? tolerance : 0;
+}
+
+std::string difference(const ir::Literal& found, const ir::Literal& expected,
+                       const ir::Literal& exact, double tolerance) {
+  for (int64_t i = 0; i < expected.num_elements(); ++i) {
+    const double a = found.get(i), b = expected.get(i), c = exact.get(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (!std::isfinite(b) || !std::isfinite(c)) continue;  // overflow is rounding's to decide
+    const double rounding = std::abs(b - c);
+    if (tolerance == 0 && rounding != 0) continue;  // a number that rounding decides
+    const double allowed = tolerance * std::max(1.0, std::abs(b)) + kRoundingFactor * rounding;
+    if (std::abs(a - b) <= allowed) continue;
+    return fmt::format("element {}: {} against {}, allowed {:.1g}", i, a, b, allowed);
+  }
+  return "";
+}
+
+// One graph, its values, and what it should give.
+struct Case {
+  uint64_t seed = 0;
+  std::unique_ptr<ir::Graph> graph;
+  runtime::InputMap inputs;
+  runtime::StateMap states;
+  Numbers expected, exact;
+
+  // UserError when an op refuses the values.
+  Case(uint64_t at_seed, std::unique_ptr<ir::Graph> made) : seed(at_seed), graph(std::move(made)) {
+    inputs = random_values(graph->inputs(), seed);
+    states = random_values(graph->states(), seed + 1);
+    expected = interpreted(*graph, inputs, states);
+    exact = interpreted_in_float64(*graph, inputs, states);
+  }
+
+  std::string compare(const Numbers& found) const {
+    for (size_t i = 0; i < expected.outputs.size(); ++i) {
+      const double tolerance = tolerance_of_graph(*graph, expected.outputs[i].type().dtype);
+      const std::string what =
+          difference(found.outputs[i], expected.outputs[i], exact.outputs[i], tolerance);
+      if (!what.empty()) return fmt::format("output {}, {}", graph->outputs()[i].name, what);
+    }
+    for (const auto& [name, value] : expected.states) {
+      const double tolerance = tolerance_of_graph(*graph, value.type().dtype);
+      const std::string what =
+          difference(found.states.at(name), value, exact.states.at(name), tolerance);
+      if (!what.empty()) return fmt::format("state {}, {}", name, what);
+    }
+    return "";
+  }
+};
+
+struct Attempt {
+  const Case* subject = nullptr;
+  std::string pass_off;
+  compiler::Compilation compilation;
+};
+
+Attempt compile(const Case& subject, const std::string& pass_off) {
+  passes::StateLayout layout;
+  compiler::PassOptions options;
+  if (!pass_off.empty()) options.disabled = {pass_off};
+  return {&subject, pass_off, compiler::compile(*subject.graph, layout, options)};
+}
+
+Numbers run(const Attempt& attempt, std::span<const runtime::Kernel> kernels) {
+  runtime::Executor executor(attempt.compilation.program, {kernels.begin(), kernels.end()});
+  for (const auto& input : attempt.compilation.program.inputs) {
+    executor.set_input(input.name, attempt.subject->inputs.at(input.name));
+  }
+  for (const auto& state : attempt.compilation.program.states) {
+    executor.write_state(state.name, attempt.subject->states.at(state.name));
+  }
+  executor.run();
+  Numbers numbers{{}, attempt.subject->states};
+  for (const auto& output : attempt.subject->graph->outputs()) {
+    numbers.outputs.push_back(executor.output(output.name));
+  }
+  for (const auto& state : attempt.compilation.program.states) {
+    numbers.states.at(state.name) = executor.read_state(state.name);
+  }
+  return numbers;
+}
+
+// Compiles all attempts' kernels together and runs each; stops at the first that differs.
+std::optional<RandomFailure> compare(std::span<const Attempt> attempts, const KernelMaker& make) {
+  std::vector<ir::Loop> loops;
+  for (const Attempt& attempt : attempts) {
+    const auto& kernels = attempt.compilation.program.kernels;
+    loops.insert(loops.end(), kernels.begin(), kernels.end());
+  }
+  const std::vector<runtime::Kernel> functions = make(loops);
+  size_t first = 0;
+  for (const Attempt& attempt : attempts) {
+    const size_t count = attempt.compilation.program.kernels.size();
+    const Numbers found = run(attempt, std::span(functions).subspan(first, count));
+    first += count;
+    const std::string what = attempt.subject->compare(found);
+    if (!what.empty()) return RandomFailure{attempt.subject->seed, attempt.pass_off, what, nullptr};
+  }
+  return std::nullopt;
+}
+
+// Makes a failing graph smaller.
+class Shrinker {
+ public:
+  Shrinker(const Case& failing, RandomFailure& failure, const KernelMaker& make)
+      : failure_(failure), make_(make), graph_(failing.graph->clone()) {}
+
+  void run() {
+    while (graph_->outputs().size() > 1 && drop_outputs()) continue;
+    for (int i = graph_->num_nodes() - 1; i >= 0; --i) {
+      if (i < graph_->num_nodes()) cut_at(i);
+    }
+    failure_.graph = std::move(graph_);
+  }
+
+ private:
+  bool drop_outputs() {
+    for (size_t i = 0; i < graph_->outputs().size(); ++i) {
+      auto smaller = graph_->clone();
+      const std::vector<ir::Graph::Output> outputs = smaller->outputs();
+      smaller->clear_outputs();
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        if (k != i) smaller->add_output(outputs[k].name, outputs[k].value);
+      }
+      if (keep_if_failing(std::move(smaller))) return true;
+    }
+    return false;
+  }
+
+  // Replaces a node by inputs of its results' types.
+  void cut_at(int position) {
+    auto smaller = graph_->clone();
+    ir::Node* const node = smaller->nodes()[position].get();
+    if (node->is_placeholder()) return;
+    ir::ValueMap<ir::Value> replacement;
+    auto nodes = smaller->take_nodes();
+    std::vector<std::unique_ptr<ir::Node>> rest(std::make_move_iterator(nodes.begin() + position),
+                                                std::make_move_iterator(nodes.end()));
+    nodes.resize(position);
+    for (auto& each : nodes) smaller->append(std::move(each));
+    for (int i = 0; i < node->num_results(); ++i) {
+      const std::string name = fmt::format("cut{}.{}", position, i);
+      replacement[node->result(i)] = smaller->add_input(name, node->types()[i])->result();
+    }
+    for (auto& each : rest) smaller->append(std::move(each));
+    smaller->substitute(replacement);
+    keep_if_failing(std::move(smaller));
+  }
+
+  bool keep_if_failing(std::unique_ptr<ir::Graph> smaller) {
+    if (++num_tries_ > kMaxShrinkTries) return false;
+    passes::PassContext context;
+    passes::eliminate_dead_nodes(*smaller, context);
+    smaller->renumber();
+    if (smaller->num_nodes() >= graph_->num_nodes() &&
+        smaller->outputs().size() >= graph_->outputs().size()) {
+      return false;
+    }
+    try {
+      const Case again(failure_.seed, smaller->clone());
+      const Attempt attempt = compile(again, failure_.pass_off);
+      auto failure = compare({&attempt, 1}, make_);
+      if (!failure) return false;
+      failure_.difference = failure->difference;
+    } catch (const UserError&) {
+      return false;
+    }
+    graph_ = std::move(smaller);
+    return true;
+  }
+
+  RandomFailure& failure_;
+  const KernelMaker& make_;
+  std::unique_ptr<ir::Graph> graph_;
+  int num_tries_ = 0;
+};
+
+// Library calls take f32 and f64 on every machine; bf16 products ask for the processor's support.
+bool has_bf16_product(const ir::Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->num_results() > 0 && !node->is_placeholder() && node->num_operands() > 1 &&
+           ops::op_named(node->op()).has(ops::kLibrary) &&
+           (node->operand(0).dtype() == ir::DType::kBF16 ||
+            node->operand(0).dtype() == ir::DType::kF16);
+  });
+}
+
+std::vector<std::string> passes_to_try(bool each_off) {
+  std::vector<std::string> names = {""};
+  for (const compiler::PipelineStep& step : compiler::pipeline()) {
+    const std::string name(step.name);
+    const bool is_known = std::find(names.begin(), names.end(), name) != names.end();
+    if (each_off && !step.is_required && !is_known) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+RandomVerdict check_random_graphs(const RandomCheck& check) {
+  RandomVerdict verdict;
+  std::vector<codegen::CompiledKernels> loaded;
+  const KernelMaker own = [&](std::span<const ir::Loop> loops) {
+    loaded.push_back(codegen::compile_loops(loops));
+    return runtime::as_kernels(loaded.back().functions);
+  };
+  const KernelMaker& make = check.make_kernels ? check.make_kernels : own;
+  const std::vector<std::string> names = passes_to_try(check.passes_off);
+  for (int done = 0; done < check.num_graphs && !verdict.failure;) {
+    std::vector<std::unique_ptr<Case>> cases;
+    std::vector<Attempt> attempts;
+    for (int i = 0; i < check.num_at_once && done < check.num_graphs; ++i, ++done) {
+      const uint64_t seed = check.first_seed + static_cast<uint64_t>(done);
+      auto graph = random_graph({.seed = seed, .num_nodes = check.num_nodes});
+      if (graph->outputs().empty() || has_bf16_product(*graph)) {
+        ++verdict.num_refused;
+        continue;
+      }
+      for (const auto& node : graph->nodes()) verdict.ops.insert(node->op());
+      try {
+        cases.push_back(std::make_unique<Case>(seed, std::move(graph)));
+      } catch (const UserError&) {
+        ++verdict.num_refused;
+        continue;
+      }
+      for (const std::string& name : names) attempts.push_back(compile(*cases.back(), name));
+    }
+    verdict.num_compared += static_cast<int>(cases.size());
+    verdict.num_compilations += static_cast<int>(attempts.size());
+    loaded.clear();
+    verdict.failure = compare(attempts, make);
+    if (!verdict.failure) continue;
+    for (const auto& each : cases) {
+      if (each->seed == verdict.failure->seed) Shrinker(*each, *verdict.failure, make).run();
+    }
+  }
+  return verdict;
+}
+
+}  // namespace monograph::verify
