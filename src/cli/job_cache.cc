@@ -5,15 +5,15 @@
 
 namespace monograph::cli {
 
-JobCache::JobCache(const std::string& template_, bool is_removed) {
+JobCache::JobCache(const std::string& pattern, bool is_removed) {
   if (!is_removed) return;
-  if (template_.find("${") == std::string::npos) {
+  if (pattern.find("${") == std::string::npos) {
     throw_user_error(
         "--remove-cache with --cache-dir '{}': give a folder of this job alone, as in "
         "'/scratch/${{SLURM_JOB_ID}}/rank_${{RANK}}'",
-        template_);
+        pattern);
   }
-  removed_ = codegen::cache_directory(template_);
+  removed_ = codegen::cache_directory(pattern);
 }
 
 JobCache::~JobCache() {

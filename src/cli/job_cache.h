@@ -8,9 +8,9 @@ namespace monograph::cli {
 // A folder of compiled kernels that goes with the job.
 class JobCache {
  public:
-  // `template_`: of the folder, with ${VARIABLES}. Does nothing unless `is_removed`. UserError when
+  // `pattern`: of the folder, with ${VARIABLES}. Does nothing unless `is_removed`. UserError when
   // it has no variable: it might be the cache of all jobs.
-  JobCache(const std::string& template_, bool is_removed);
+  JobCache(const std::string& pattern, bool is_removed);
   ~JobCache();
   JobCache(const JobCache&) = delete;
   JobCache& operator=(const JobCache&) = delete;
