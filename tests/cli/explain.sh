@@ -36,7 +36,8 @@ expect 0 'program +read in step [0-9]+: addmm' "$monograph" explain gpt-nano "${
 expect 0 'and back +step' "$monograph" explain gpt-nano "${small[@]}" --backend null --node tanh
 expect 2 "no traced node is 'h.9'.*h.0.attn" "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.9
 expect 0 'extern "C" void kernel_' "$monograph" explain gpt-nano "${small[@]}" --backend null --kernel 0
-if "$monograph" explain gpt-nano "${small[@]}" --backend null --target h200 --kernel 0 2>&1 | grep -q 'NVRTC, which cannot be opened'; then
+cuda_source=$("$monograph" explain gpt-nano "${small[@]}" --backend null --target h200 --kernel 0 2>&1)
+if grep -q 'NVRTC, which cannot be opened' <<<"$cuda_source"; then
   echo "skipped: CUDA source of a kernel, since there is no NVRTC"
 else
   expect 0 '__global__' "$monograph" explain gpt-nano "${small[@]}" --backend null --target h200 --kernel 0
