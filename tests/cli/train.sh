@@ -3,23 +3,7 @@
 # Usage: tests/cli/train.sh MONOGRAPH TEXT_FILE
 set -uo pipefail
 monograph=$1 text=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export MONOGRAPH_CACHE_DIR=$work/cache OMP_WAIT_POLICY=passive
-failures=0
-
-# expect STATUS PATTERN COMMAND...: the exit status, and a line of the output (both streams).
-expect() {
-  local status=$1 pattern=$2
-  shift 2
-  local output got
-  output=$("$@" 2>&1)
-  got=$?
-  if [ "$got" -ne "$status" ] || ! grep -qE -- "$pattern" <<<"$output"; then
-    failures=$((failures + 1))
-    printf 'FAILED: %s\n  expected status %s and /%s/, got status %s and\n%s\n' "$*" "$status" "$pattern" "$got" "$output"
-  fi
-}
+source "$(dirname "$0")/expect.sh"
 
 small=(--layers 1 --heads 2 --embd 32 --block 16 --batch 4)
 expect 2 "unknown model 'gpt-huge': use one of mlp, gpt-nano" "$monograph" train gpt-huge --data "$text"
