@@ -10,6 +10,7 @@
 #include "passes/simplify/eliminate_dead_nodes.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/interpreter.h"
+#include "verify/divergence.h"
 #include "verify/float64.h"
 
 namespace monograph::verify {
@@ -39,27 +40,12 @@ Numbers interpreted_in_float64(const ir::Graph& graph, const runtime::InputMap& 
   return interpreted(*in_float64(graph), wide_inputs, std::move(wide_states));
 }
 
-double tolerance_in(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::kF64:
-      return 1e-10;
-    case ir::DType::kF32:
-      return 1e-4;
-    case ir::DType::kBF16:
-      return 3e-2;
-    case ir::DType::kF16:
-      return 4e-3;
-    default:
-      return 0;
-  }
-}
-
 // The widest of the dtypes that the graph rounds to on the way counts.
 double tolerance_of_graph(const ir::Graph& graph, ir::DType result) {
-  double tolerance = tolerance_in(result);
+  double tolerance = tolerance_of(result);
   for (const auto& node : graph.nodes()) {
     for (const ir::TensorType& type : node->types()) {
-      tolerance = std::max(tolerance, tolerance_in(type.dtype));
+      tolerance = std::max(tolerance, tolerance_of(type.dtype));
     }
   }
   return ir::is_floating(result) ? tolerance : 0;
