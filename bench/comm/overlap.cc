@@ -79,6 +79,10 @@ train::ExchangeReport run(const comm::Pace& pace, int64_t level, int64_t num_ste
 
 int main(int argc, char** argv) {
   const int64_t num_steps = argc > 1 ? std::atoll(argv[1]) : 20;
+  if (num_steps < 1) {
+    fmt::print(stderr, "error: STEPS '{}': give a number from 1 (default: 20)\n", argv[1]);
+    return 2;
+  }
   fmt::print("GPT of 6 layers, 256 wide, {} rows a rank; latency 50 us\n\n", kBatch);
   fmt::print(
       "| bandwidth | level | buckets | computation ms | communication ms | exposed ms | of "
