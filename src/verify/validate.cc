@@ -75,7 +75,10 @@ std::vector<ParameterRow> parameter_rows(const ir::Graph& step, const ir::Graph&
   const auto users = ir::users_of(step);
   for (ir::Node* state : step.states()) {
     if (state->attribute<std::string>("role") != "parameter") continue;
-    ParameterRow row{state->name(), state->types()[0], types["grad." + state->name()]};
+    ParameterRow row;
+    row.name = state->name();
+    row.type = state->types()[0];
+    row.gradient = types["grad." + state->name()];
     const auto found = users.find(state->result());
     if (found != users.end()) {
       row.first_use = found->second.front()->id();

@@ -89,7 +89,8 @@ class Listing {
     contents_.num_bytes += size_of(path);
     if (path.extension() == ".partial") contents_.leftovers.push_back(path);
     if (path.extension() != ".json") return;
-    CacheItem item{.key = path.stem().string()};
+    CacheItem item;
+    item.key = path.stem().string();
     item.idle_s = age_of(path);
     item.num_bytes = size_of(path);
     for (const char* source : {".cc", ".cu"}) {

@@ -27,7 +27,8 @@ void add_kernels(const session::Build& build, Explanation& result) {
   const auto& sources = is_cuda ? build.cuda_kernels.sources : build.kernels.sources;
   const auto& times = is_cuda ? build.cuda_kernels.compile_ns_of : build.kernels.compile_ns_of;
   for (size_t id = 0; id < program.kernels.size(); ++id) {
-    KernelRow row{.id = static_cast<int>(id)};
+    KernelRow row;
+    row.id = static_cast<int>(id);
     if (id < sources.size()) row.source = sources[id];
     if (id < times.size()) row.compile_ns = times[id];
     result.kernels.push_back(std::move(row));
