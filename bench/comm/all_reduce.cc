@@ -48,6 +48,10 @@ double time_once(const Way& way, int64_t count, int num_ranks) {
 
 int run(int64_t megabytes, int num_rounds) {
   auto options = comm::world_from_environment();
+  if (options.store.world_size < 2) {
+    throw_user_error(
+        "there is one rank: run 'monograph run --nproc-per-node 2 -- build/src/bench_all_reduce'");
+  }
   options.log = [](const std::string&) {};
   const auto world = comm::join_processes(options);
   std::vector<int> ranks;

@@ -1,5 +1,7 @@
 #include "analysis/validate_ops.h"
 
+#include <optional>
+
 #include "base/error.h"
 #include "ir/printer.h"
 #include "ops/registry.h"
@@ -38,28 +40,28 @@ Fault fault_of(const ir::Node& node) {
   }
 }
 
-void validate(const ir::Graph& graph, const std::string& path,
-              std::vector<ir::Violation>& violations) {
-  const ir::ValueNames names(graph);
-  for (const auto& node : graph.nodes()) {
-    if (node->is_placeholder()) continue;
-    if (node->body() != nullptr) {
-      validate(*node->body(), fmt::format("{}body of {}: ", path, names(node->result())),
-               violations);
-      continue;
-    }
-    const Fault fault = fault_of(*node);
-    if (fault.code == nullptr) continue;
-    violations.push_back({fault.code, node.get(),
-                          fmt::format("{}{}: {}", path, to_text(*node, names), fault.message)});
-  }
-}
-
 }  // namespace
 
 std::vector<ir::Violation> validate_ops(const ir::Graph& graph) {
   std::vector<ir::Violation> violations;
-  validate(graph, "", violations);
+  std::optional<ir::ValueNames> names;  // made when there is something to say
+  const auto name = [&]() -> const ir::ValueNames& {
+    return names ? *names : names.emplace(graph);
+  };
+  for (const auto& node : graph.nodes()) {
+    if (node->is_placeholder()) continue;
+    if (node->body() != nullptr) {
+      for (ir::Violation& inside : validate_ops(*node->body())) {
+        inside.message = fmt::format("body of {}: {}", name()(node->result()), inside.message);
+        violations.push_back(std::move(inside));
+      }
+      continue;
+    }
+    const Fault fault = fault_of(*node);
+    if (fault.code == nullptr) continue;
+    violations.push_back(
+        {fault.code, node.get(), fmt::format("{}: {}", to_text(*node, name()), fault.message)});
+  }
   return violations;
 }
 

@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <array>
+#include <cstring>
+#include <utility>
+
 #include "base/error.h"
 
 namespace monograph {
 
 struct Hasher::State {
   XXH3_state_t* xxh = XXH3_createState();
+  std::array<char, 1024> pending;  // most of what is fed is a few bytes long
+  size_t num_pending = 0;
+
   ~State() { XXH3_freeState(xxh); }
+  void flush() { XXH3_128bits_update(xxh, pending.data(), std::exchange(num_pending, 0)); }
 };
 
 std::string Hash::hex() const {
@@ -22,7 +30,14 @@ Hasher::Hasher() : state_(std::make_unique<State>()) {
 Hasher::~Hasher() = default;
 
 Hasher& Hasher::add_bytes(const void* data, size_t num_bytes) {
-  XXH3_128bits_update(state_->xxh, data, num_bytes);
+  State& state = *state_;
+  if (state.num_pending + num_bytes > state.pending.size()) state.flush();
+  if (num_bytes > state.pending.size()) {
+    XXH3_128bits_update(state.xxh, data, num_bytes);
+  } else if (num_bytes > 0) {
+    std::memcpy(state.pending.data() + state.num_pending, data, num_bytes);
+    state.num_pending += num_bytes;
+  }
   return *this;
 }
 
@@ -36,6 +51,7 @@ Hasher& Hasher::add(int64_t value) {
 }
 
 Hash Hasher::finish() const {
+  state_->flush();
   const XXH128_hash_t digest = XXH3_128bits_digest(state_->xxh);
   return {digest.high64, digest.low64};
 }

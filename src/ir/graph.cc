@@ -7,6 +7,11 @@
 namespace monograph::ir {
 namespace {
 
+void hash_list(Hasher& hasher, const std::vector<int64_t>& list) {
+  hasher.add(static_cast<int64_t>(list.size()));
+  hasher.add_bytes(list.data(), list.size() * sizeof(int64_t));
+}
+
 void hash_attribute(Hasher& hasher, const Attribute& attribute) {
   hasher.add(static_cast<int64_t>(attribute.index()));
   if (const auto* flag = std::get_if<bool>(&attribute)) hasher.add(static_cast<int64_t>(*flag));
@@ -15,12 +20,11 @@ void hash_attribute(Hasher& hasher, const Attribute& attribute) {
   if (const auto* text = std::get_if<std::string>(&attribute)) hasher.add(*text);
   if (const auto* dtype = std::get_if<DType>(&attribute)) hasher.add(static_cast<int64_t>(*dtype));
   if (const auto* list = std::get_if<std::vector<int64_t>>(&attribute)) {
-    hasher.add(static_cast<int64_t>(list->size()));
-    for (int64_t number : *list) hasher.add(number);
+    hash_list(hasher, *list);
   }
   if (const auto* shapes = std::get_if<std::vector<Shape>>(&attribute)) {
     hasher.add(static_cast<int64_t>(shapes->size()));
-    for (const Shape& shape : *shapes) hasher.add(shape.str());
+    for (const Shape& shape : *shapes) hash_list(hasher, shape.dims());
   }
 }
 
@@ -45,7 +49,10 @@ void hash_node(Hasher& hasher, const Node& node, const NodeIds& ids) {
     hash_attribute(hasher, attribute);
   }
   hasher.add(static_cast<int64_t>(node.num_results()));
-  for (const TensorType& type : node.types()) hasher.add(type.str());
+  for (const TensorType& type : node.types()) {
+    hasher.add(static_cast<int64_t>(type.dtype));
+    hash_list(hasher, type.shape.dims());
+  }
   hasher.add(static_cast<int64_t>(node.body() != nullptr));
   if (node.body() != nullptr) {
     const Hash body = node.body()->hash();
@@ -212,6 +219,7 @@ std::unique_ptr<Graph> Graph::clone() const {
 
 Hash Graph::hash() const {
   NodeIds ids;
+  ids.reserve(nodes_.size());
   for (const auto& node : nodes_) ids.emplace(node.get(), static_cast<int>(ids.size()));
   Hasher hasher;
   hasher.add(static_cast<int64_t>(nodes_.size()));

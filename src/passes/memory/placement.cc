@@ -9,6 +9,11 @@ using ir::Shape;
 
 namespace {
 
+// Elements that a part of a `pack` takes.
+int64_t padded_size(const Shape& shape, int64_t alignment) {
+  return (shape.num_elements() + alignment - 1) / alignment * alignment;
+}
+
 // The stride of a dim with one index says nothing: it is set to that of a dense value, so that
 // equal places compare equal and are read by equal kernels.
 Placement settled(Placement placement, const Shape& shape) {
@@ -62,8 +67,7 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& from,
 std::vector<int64_t> pack_offsets(const std::vector<Shape>& shapes, int64_t alignment) {
   std::vector<int64_t> offsets = {0};
   for (const Shape& shape : shapes) {
-    const int64_t padded = (shape.num_elements() + alignment - 1) / alignment * alignment;
-    offsets.push_back(offsets.back() + padded);
+    offsets.push_back(offsets.back() + padded_size(shape, alignment));
   }
   return offsets;
 }
@@ -103,7 +107,8 @@ std::optional<Placement> view_placement(const ir::Node& view, int index, const P
   } else if (view.is("unpack")) {
     if (operand.strides != std::vector<int64_t>{1}) return std::nullopt;
     const auto& shapes = view.attribute<std::vector<Shape>>("shapes");
-    result.offset += pack_offsets(shapes, view.attribute<int64_t>("alignment"))[index];
+    const auto alignment = view.attribute<int64_t>("alignment");
+    for (int i = 0; i < index; ++i) result.offset += padded_size(shapes[i], alignment);
     result.strides = to.contiguous_strides();
   } else if (!view.is("after")) {
     throw_internal_error("view_placement: '{}' is no view", view.op());
@@ -131,7 +136,8 @@ std::optional<Placement> operand_placement(const ir::Node& view, int index,
   if (view.is("unpack")) {
     if (result.strides != to.contiguous_strides()) return std::nullopt;
     const auto& shapes = view.attribute<std::vector<Shape>>("shapes");
-    operand.offset -= pack_offsets(shapes, view.attribute<int64_t>("alignment"))[index];
+    const auto alignment = view.attribute<int64_t>("alignment");
+    for (int i = 0; i < index; ++i) operand.offset -= padded_size(shapes[i], alignment);
     operand.strides = {1};
     if (operand.offset < 0) return std::nullopt;
     return operand;
@@ -143,9 +149,10 @@ Placement part_placement(const ir::Node& gather, int index, const Placement& res
   Placement part = result;
   if (gather.is("broadcast_start")) return part;
   if (gather.is("pack") || gather.is("all_reduce_start")) {
-    std::vector<Shape> shapes;
-    for (ir::Value operand : gather.operands()) shapes.push_back(operand.shape());
-    part.offset += pack_offsets(shapes, gather.attribute<int64_t>("alignment"))[index];
+    const auto alignment = gather.attribute<int64_t>("alignment");
+    for (int i = 0; i < index; ++i) {
+      part.offset += padded_size(gather.operand(i).shape(), alignment);
+    }
     part.offset -= gather.attribute_or("begin", int64_t{0});
     part.strides = gather.operand(index).shape().contiguous_strides();
     return part;
