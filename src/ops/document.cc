@@ -23,6 +23,7 @@ std::string traits_text(const OpDef& op) {
   for (const auto& [trait, name] : kNames) {
     if (op.has(trait)) names.push_back(name);
   }
+  if (op.placements != nullptr || op.has(kPointwise)) names.push_back("divided over ranks");
   if (op.gradient == nullptr) names.push_back("no gradient");
   return fmt::format("{}", fmt::join(names, ", "));
 }

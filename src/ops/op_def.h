@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 namespace monograph::ops {
 
 class Builder;
+struct Division;
+struct DivisionContext;
 struct OpDef;
 
 enum class AttributeKind { kBool, kInt, kFloat, kString, kInts, kDType, kShapes };
@@ -105,6 +108,9 @@ struct OpDef {
                                      std::span<const ir::Value> cotangents) = nullptr;
   // Null: each operand and result moves once, one flop an element of the results.
   Cost (*cost)(const ir::Node& node) = nullptr;
+  // How ranks that have parts of the operands divide the work (ops/division.h). Null: pointwise ops
+  // as divide_pointwise() has it, others not at all.
+  std::optional<Division> (*placements)(const DivisionContext& context) = nullptr;
   std::vector<Sample> (*samples)() = nullptr;
   std::vector<BadSample> (*bad_samples)() = nullptr;
 

@@ -103,6 +103,8 @@ comm::Call call_of(const ir::CollectiveStep& step, std::string_view label) {
         return comm::Operation::kAllGather;
       case Kind::kReduceScatter:
         return comm::Operation::kReduceScatter;
+      case Kind::kAllToAll:
+        return comm::Operation::kAllToAll;
     }
     return comm::Operation::kBarrier;
   };
@@ -125,6 +127,8 @@ void run_collective(const ir::CollectiveStep& step, const void* from, void* to,
     case Kind::kReduceScatter:
       return communicator.reduce_scatter(from, to, step.count, type, reduce_op(step.reduction),
                                          label);
+    case Kind::kAllToAll:
+      return communicator.all_to_all(from, to, step.count, type, label);
   }
 }
 

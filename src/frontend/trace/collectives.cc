@@ -43,6 +43,10 @@ Tensor reduce_scatter(Argument x, const ir::Mesh& mesh, std::string_view axis,
   return emit("reduce_scatter", {x}, attributes_of(mesh, axis, op));
 }
 
+Tensor all_to_all(Argument x, const ir::Mesh& mesh, std::string_view axis) {
+  return emit("all_to_all", {x}, attributes_of(mesh, axis));
+}
+
 Tensor coordinate(Trace& trace, const ir::Mesh& mesh, std::string_view axis) {
   mesh.size(axis);  // names the axes when there is none of that name
   return trace.coordinate(axis);

@@ -23,6 +23,9 @@ Tensor all_gather(Argument x, const ir::Mesh& mesh, std::string_view axis);
 // This rank's part of the sum along the first dim, which the number of ranks divides.
 Tensor reduce_scatter(Argument x, const ir::Mesh& mesh, std::string_view axis,
                       std::string_view op = "sum");
+// Part r of x along the first dim, which the number of ranks divides, goes to rank r; part r of the
+// result is what came from it. On CPUs.
+Tensor all_to_all(Argument x, const ir::Mesh& mesh, std::string_view axis);
 // This rank's place on the axis, i64[]. The session knows it; the graph does not.
 Tensor coordinate(Trace& trace, const ir::Mesh& mesh, std::string_view axis);
 

@@ -80,7 +80,8 @@ std::string text(const CollectiveStep& step) {
                                    step.size, step.count, dtype_name(step.dtype));
   if (step.kind == CollectiveStep::Kind::kBroadcast) {
     result += fmt::format(" from {}", step.root);
-  } else if (step.kind != CollectiveStep::Kind::kAllGather) {
+  } else if (step.kind == CollectiveStep::Kind::kAllReduce ||
+             step.kind == CollectiveStep::Kind::kReduceScatter) {
     result += fmt::format(" {}", reduction_name(step.reduction));
   }
   result += fmt::format(" ({}", text(step.from));
@@ -180,8 +181,8 @@ std::string_view segment_name(Segment segment) {
 }
 
 std::string_view kind_name(CollectiveStep::Kind kind) {
-  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "broadcast", "all_gather",
-                                                      "reduce_scatter"};
+  constexpr std::array<std::string_view, 5> kNames = {"all_reduce", "broadcast", "all_gather",
+                                                      "reduce_scatter", "all_to_all"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -195,8 +196,11 @@ std::string_view lane_name(Lane lane) {
 }
 
 int64_t CollectiveStep::num_bytes() const {
-  const bool has_parts = kind == Kind::kAllGather || kind == Kind::kReduceScatter;
-  return count * dtype_bytes(dtype) * (has_parts ? size : 1);
+  return count * dtype_bytes(dtype) * (has_parts() ? size : 1);
+}
+
+bool CollectiveStep::has_parts() const {
+  return kind == Kind::kAllGather || kind == Kind::kReduceScatter || kind == Kind::kAllToAll;
 }
 
 void for_each_address(Step& step, const std::function<void(Address&)>& visit) {

@@ -119,7 +119,9 @@ struct MaxPoolStep {
 // One exchange between the ranks of a mesh axis. From here to its WaitStep nothing else may touch
 // its memory.
 struct CollectiveStep {
-  enum class Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
+  enum class Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll };
+  // Whether the larger buffer has a part for each rank, of `count` elements.
+  bool has_parts() const;
   enum class Reduction : uint8_t { kSum, kMax, kMin };
   Kind kind = Kind::kAllReduce;
   std::string axis;
@@ -127,7 +129,7 @@ struct CollectiveStep {
   Reduction reduction = Reduction::kSum;
   int64_t root = 0;  // of a broadcast: its coordinate
   DType dtype = DType::kF32;
-  int64_t count = 0;  // elements; of gather and scatter: of one rank's part
+  int64_t count = 0;  // elements; where there are parts: of one rank's part
   Address from, to;   // equal where it works in place
   int num_tensors = 1;
 

@@ -37,6 +37,7 @@ const OpDef all_gather_op = {
     .infer = infer,
     .reference = one_rank_reference,
     .gradient = gradient,
+    .placements = [](const DivisionContext& c) { return divide_collective(c, true); },
     .samples = [] { return samples_collective({}, true); },
     .bad_samples = bad_samples,
 };

@@ -88,6 +88,7 @@ const OpDef all_reduce_op = {
     .infer = infer,
     .reference = one_rank_reference,
     .gradient = gradient,
+    .placements = [](const DivisionContext& c) { return divide_collective(c, false); },
     .samples =
         [] {
           return samples_collective({{"op", std::string("sum")}}, true);

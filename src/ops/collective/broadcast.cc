@@ -66,6 +66,7 @@ const OpDef broadcast_op = {
     .infer = infer,
     .reference = one_rank_reference,
     .gradient = gradient,
+    .placements = [](const DivisionContext& c) { return divide_collective(c, false); },
     .samples = samples,
     .bad_samples = bad_samples,
 };

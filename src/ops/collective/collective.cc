@@ -75,11 +75,22 @@ ir::Attributes same_axis(const ir::Node& node, std::string_view op) {
   return attributes;
 }
 
+std::optional<Division> divide_collective(const DivisionContext& c, bool moves_rows) {
+  const ir::Placement& x = c.given[0];
+  const bool is_other_axis = c.node.attribute<std::string>("axis") != c.axis;
+  const bool is_elementwise = x.is_packed() || (x.is_shard() && !(moves_rows && x.dim == 0));
+  if (!is_other_axis || !is_elementwise) return {};
+  std::vector<ir::Placement> operands(c.node.num_operands());  // a coordinate is the same for all
+  operands[0] = x;
+  return c.of(std::move(operands), x);
+}
+
 ir::CollectiveStep collective_step(const ir::Node& node) {
   using Kind = ir::CollectiveStep::Kind;
   using Reduction = ir::CollectiveStep::Reduction;
   ir::CollectiveStep step;
-  for (Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kReduceScatter}) {
+  for (Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kReduceScatter,
+                    Kind::kAllToAll}) {
     const std::string_view name = kind_name(kind);
     if (node.is(name) || node.op() == fmt::format("{}_start", name)) step.kind = kind;
   }
@@ -92,7 +103,7 @@ ir::CollectiveStep collective_step(const ir::Node& node) {
   step.root = node.attribute_or("root", int64_t{0});
   step.dtype = node.types()[0].dtype;
   step.count = node.types()[0].num_elements();
-  if (step.kind == Kind::kAllGather) step.count /= step.size;
+  if (step.has_parts() && step.kind != Kind::kReduceScatter) step.count /= step.size;
   if (node.is("all_reduce_start")) step.num_tensors = node.num_operands();
   return step;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ir/program/program.h"
-#include "ops/op_def.h"
+#include "ops/division.h"
 
 // Ops that all ranks of a mesh axis run together. Each comes as one node (what is computed), and as
 // a start and a done (when: between them the exchange is under way), which passes make of it.
@@ -29,6 +29,10 @@ void check_one_rank(const ir::Node& node);
 // Attributes of the same collective: axis, size and, where given, the reduction.
 ir::Attributes same_axis(const ir::Node& node);
 ir::Attributes same_axis(const ir::Node& node, std::string_view op);
+
+// Each rank's part is exchanged over the other axis as it is. `moves_rows`: the first dim is cut or
+// put together, and must not be the sharded one.
+std::optional<Division> divide_collective(const DivisionContext& context, bool moves_rows);
 
 // What a collective node, or its start, asks of a communicator; without addresses.
 ir::CollectiveStep collective_step(const ir::Node& node);

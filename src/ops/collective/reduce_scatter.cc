@@ -50,6 +50,7 @@ const OpDef reduce_scatter_op = {
     .infer = infer,
     .reference = one_rank_reference,
     .gradient = gradient,
+    .placements = [](const DivisionContext& c) { return divide_collective(c, true); },
     .samples = [] { return samples(true); },
     .bad_samples = bad_samples,
 };

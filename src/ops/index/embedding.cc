@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/index/ids.h"
 #include "ops/registry.h"
 
@@ -39,6 +40,27 @@ Cost cost(const ir::Node& node) {
   return {.flops = 0, .bytes = ids_bytes + 2 * rows_bytes};
 }
 
+// Of a part of the rows: those of others' ids are zeros.
+std::optional<Division> placements(const DivisionContext& c) {
+  using ir::Placement;
+  const Placement &weight = c.given[0], whole = Placement::replicate();
+  if (!weight.is_shard() || weight.blocks != 1) return {};
+  if (weight.dim == 1) {
+    return c.of({weight, whole}, Placement::shard(c.result_shape().rank() - 1));
+  }
+  Division division = c.of({weight, whole}, Placement::partial());
+  division.local = [](Builder& build, std::span<const ir::Value> operands, ir::Value place) {
+    const ir::Value rows = operands[0];
+    const OwnIndex own = own_index(build, operands[1], place, rows.shape()[0]);
+    const ir::Value found = build.emit("embedding", {rows, own.index});
+    std::vector<int64_t> dims = operands[1].shape().dims();
+    dims.push_back(1);
+    const ir::Value is_own = build.reshape(own.is_own, ir::Shape(std::move(dims)));
+    return std::vector{build.where(is_own, found, build.scalar(found.dtype(), 0))};
+  };
+  return division;
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](ir::TensorType weight, ir::TensorType ids, bool gradient) {
     const auto last = static_cast<double>(weight.shape[0] - 1);
@@ -75,6 +97,7 @@ const OpDef embedding_op = {
     .reference = reference,
     .gradient = gradient,
     .cost = cost,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

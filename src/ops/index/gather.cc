@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/index/ids.h"
 #include "ops/registry.h"
@@ -47,6 +48,24 @@ Cost cost(const ir::Node& node) {
   return {.flops = 0, .bytes = ids_bytes + 2 * static_cast<double>(node.types()[0].num_bytes())};
 }
 
+// Out of a part of the columns: zeros where the index is another rank's.
+std::optional<Division> placements(const DivisionContext& c) {
+  using ir::Placement;
+  const Placement& x = c.given[0];
+  if (!x.is_shard()) return {};
+  const auto axis = c.node.attribute<int64_t>("axis");
+  if (axis != x.dim) return c.of({x, x}, x);
+  if (x.blocks != 1) return {};
+  Division division = c.of({x, Placement::replicate()}, Placement::partial());
+  division.local = [axis](Builder& build, std::span<const ir::Value> operands, ir::Value place) {
+    const int64_t length = operands[0].shape()[static_cast<int>(axis)];
+    const OwnIndex own = own_index(build, operands[1], place, length);
+    const ir::Value found = build.emit("gather", {operands[0], own.index}, {{"axis", axis}});
+    return std::vector{build.where(own.is_own, found, build.scalar(found.dtype(), 0))};
+  };
+  return division;
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](ir::TensorType x, ir::DType index, bool gradient) {
     const int axis = x.shape.rank() - 1;
@@ -89,6 +108,7 @@ const OpDef gather_op = {
     .reference = reference,
     .gradient = gradient,
     .cost = cost,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

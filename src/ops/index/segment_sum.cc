@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/index/ids.h"
 #include "ops/registry.h"
@@ -55,6 +56,15 @@ void reference(const ir::Node& node, Literals operands, std::span<ir::Literal> r
   }
 }
 
+// By columns.
+std::optional<Division> placements(const DivisionContext& c) {
+  using ir::Placement;
+  const Placement& values = c.given[0];
+  if (!values.is_shard() || values.dim != c.shape(0).rank() - 1) return {};
+  return c.of({values, Placement::replicate(), Placement::replicate()},
+              Placement::shard(1, values.blocks));
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](ir::TensorType values, int64_t num_rows, int64_t num_segments) {
     const auto rows = static_cast<double>(num_rows);
@@ -95,6 +105,7 @@ const OpDef segment_sum_op = {
     .traits = 0,
     .infer = infer,
     .reference = reference,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

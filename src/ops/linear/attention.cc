@@ -53,4 +53,14 @@ void check_type(const InferContext& context, int operand, const ir::TensorType& 
                context.operands[operand].str(), expected.str());
 }
 
+std::optional<Division> divide_attention(const DivisionContext& c) {
+  const int first = c.first_shard();
+  if (first < 0 || c.given[first].dim > 1 || c.given[first].blocks != 1) return {};
+  const ir::Placement shard = c.given[first];
+  for (int i = 0; i < c.node.num_operands(); ++i) {
+    if (!shard.fits(c.shape(i), c.size)) return {};
+  }
+  return c.of_each(shard, shard);
+}
+
 }  // namespace monograph::ops

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/op_def.h"
+#include "ops/division.h"
 
 // What attention and its backward share.
 namespace monograph::ops {
@@ -22,6 +22,8 @@ AttentionSizes attention_sizes(const ir::Node& node, int first);
 void check_attention(const InferContext& context, int first);
 // f32[batch, heads, queries], or f64 for operands in f64.
 ir::TensorType logsumexp_type(const ir::TensorType& q);
+// By rows of the batch or by heads, of which all operands have parts.
+std::optional<Division> divide_attention(const DivisionContext& context);
 // What to hold the other operands to.
 void check_type(const InferContext& context, int operand, const ir::TensorType& expected);
 

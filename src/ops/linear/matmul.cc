@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 
@@ -103,6 +104,28 @@ Cost cost(const ir::Node& node) {
   return {.flops = 2 * num_products * static_cast<double>(a.shape[-1]), .bytes = moved};
 }
 
+// Parts of the rows or columns give parts; parts of both sides of the sum give summands.
+std::optional<Division> placements(const DivisionContext& c) {
+  using ir::Placement;
+  const Placement whole = Placement::replicate(), sum = Placement::partial();
+  const Placement &a = c.given[0], &b = c.given[1];
+  const int rank_a = c.shape(0).rank(), rank_b = c.shape(1).rank();
+  const int rank = c.result_shape().rank();
+  if (b.is_shard() && b.dim == rank_b - 2) {
+    const bool keeps_rows = a.is_shard() && a.dim == rank_a - 2;
+    if (keeps_rows) return c.of({a, whole}, a);
+    return c.of({Placement::shard(rank_a - 1, b.blocks), b}, sum);
+  }
+  if (b.is_shard() && b.dim == rank_b - 1) {
+    return c.of({whole, b}, Placement::shard(rank - 1, b.blocks));
+  }
+  if (b.is_shard()) return c.of({b, b}, b);
+  if (!a.is_shard()) return {};
+  if (a.dim == rank_a - 1) return c.of({a, Placement::shard(rank_b - 2, a.blocks)}, sum);
+  const bool is_batch = rank_b > 2 && a.dim < rank_a - 2;
+  return c.of({a, is_batch ? a : whole}, a);
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](ir::DType dtype, ir::Shape a, ir::Shape b, bool gradient) {
     return Sample{.operands = {{{dtype, std::move(a)}}, {{dtype, std::move(b)}}},
@@ -151,6 +174,7 @@ const OpDef matmul_op = {
     .reference = reference,
     .gradient = gradient,
     .cost = cost,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

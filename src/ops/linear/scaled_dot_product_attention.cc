@@ -136,6 +136,7 @@ const OpDef scaled_dot_product_attention_op = {
     .reference = reference,
     .gradient = gradient,
     .cost = cost,
+    .placements = divide_attention,
     .samples = samples,
     .bad_samples = bad_samples,
 };

@@ -108,6 +108,7 @@ const OpDef scaled_dot_product_attention_backward_op = {
     .infer = infer,
     .reference = reference,
     .cost = cost,
+    .placements = divide_attention,
     .samples = samples,
     .bad_samples = bad_samples,
 };

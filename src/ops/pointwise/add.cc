@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/registry.h"
 
@@ -20,6 +21,7 @@ const OpDef add_op = {
         [](Builder&, ir::Node&, std::span<const ir::Value> cotangents) {
           return std::vector<ir::Value>{cotangents[0], cotangents[0]};
         },
+    .placements = divide_linear,
     .samples = [] { return samples_binary(); },
     .bad_samples = bad_samples_arithmetic,
 };

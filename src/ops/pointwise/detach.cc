@@ -1,3 +1,4 @@
+#include "ops/division.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/registry.h"
 
@@ -13,6 +14,7 @@ const OpDef detach_op = {
     .infer = [](const InferContext& context) { return std::vector{context.operands[0]}; },
     .reference = [](const ir::Node&, Literals operands,
                     std::span<ir::Literal> results) { results[0] = *operands[0]; },
+    .placements = divide_same,
     .samples =
         [] {
           std::vector<Sample> samples = samples_unary(-1, 1);

@@ -1,8 +1,20 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/registry.h"
 
 namespace monograph::ops::defs {
+namespace {
+
+// Summands times a number are summands.
+std::optional<Division> placements(const DivisionContext& c) {
+  const bool is_scaled =
+      c.given[0].is_sum() && c.given[1].is_replicate() && c.shape(1).num_elements() == 1;
+  if (is_scaled) return c.of({c.given[0], c.given[1]}, ir::Placement::partial());
+  return divide_pointwise(c);
+}
+
+}  // namespace
 
 // mul(a, b) = a * b
 const OpDef mul_op = {
@@ -21,6 +33,7 @@ const OpDef mul_op = {
           return std::vector<ir::Value>{b.mul(cotangents[0], node.operand(1)),
                                         b.mul(cotangents[0], node.operand(0))};
         },
+    .placements = placements,
     .samples = [] { return samples_binary(); },
     .bad_samples = bad_samples_arithmetic,
 };

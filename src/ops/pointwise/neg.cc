@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/registry.h"
 
@@ -20,6 +21,7 @@ const OpDef neg_op = {
         [](Builder& b, ir::Node&, std::span<const ir::Value> cotangents) {
           return std::vector<ir::Value>{b.neg(cotangents[0])};
         },
+    .placements = divide_linear,
     .samples = [] { return samples_unary(-3, 3); },
     .bad_samples =
         [] {

@@ -63,6 +63,10 @@ const OpDef amax_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements =
+        [](const DivisionContext& context) {
+          return divide_reduction(context, ir::Placement::Reduction::kMax);
+        },
     .samples = samples_reduction,
     .bad_samples =
         [] {

@@ -1,5 +1,7 @@
 #include "ops/reduce/reduce.h"
 
+#include <algorithm>
+
 #include "ops/elements.h"
 
 namespace monograph::ops {
@@ -40,6 +42,21 @@ ir::Shape with_ones(const ir::Shape& shape, const std::vector<int64_t>& axes) {
 std::vector<int64_t> reduced_positions(const ir::Node& node, const ir::Shape& operand) {
   const auto& axes = node.attribute<std::vector<int64_t>>("axes");
   return broadcast_positions(with_ones(operand, axes), operand);
+}
+
+std::optional<Division> divide_reduction(const DivisionContext& c,
+                                         ir::Placement::Reduction reduction) {
+  const ir::Placement& x = c.given[0];
+  const auto rest = ir::Placement::partial(reduction);
+  if (x.is_packed() && reduction == ir::Placement::Reduction::kSum) return c.of({x}, rest);
+  if (!x.is_shard()) return {};
+  const auto& axes = c.node.attribute<std::vector<int64_t>>("axes");
+  if (std::find(axes.begin(), axes.end(), x.dim) != axes.end()) return c.of({x}, rest);
+  const auto dropped =
+      c.node.attribute<bool>("keepdim")
+          ? 0
+          : std::count_if(axes.begin(), axes.end(), [&](int64_t axis) { return axis < x.dim; });
+  return c.of({x}, ir::Placement::shard(x.dim - static_cast<int>(dropped), x.blocks));
 }
 
 std::vector<Sample> samples_reduction() {

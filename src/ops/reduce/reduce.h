@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/op_def.h"
+#include "ops/division.h"
 
 // What the reductions share: attributes `axes` and `keepdim`.
 namespace monograph::ops {
@@ -13,6 +13,10 @@ ir::Shape with_ones(const ir::Shape& shape, const std::vector<int64_t>& axes);
 
 // For each element of the operand, the position of the result's element that it goes to.
 std::vector<int64_t> reduced_positions(const ir::Node& node, const ir::Shape& operand);
+
+// Over the sharded dim each rank reduces its part, what is left to do over ranks is `reduction`.
+std::optional<Division> divide_reduction(const DivisionContext& context,
+                                         ir::Placement::Reduction reduction);
 
 std::vector<Sample> samples_reduction();
 std::vector<BadSample> bad_samples_reduction();

@@ -43,6 +43,10 @@ const OpDef sum_op = {
     .infer = infer_reduction,
     .reference = reference,
     .gradient = gradient,
+    .placements =
+        [](const DivisionContext& context) {
+          return divide_reduction(context, ir::Placement::Reduction::kSum);
+        },
     .samples = samples_reduction,
     .bad_samples = bad_samples_reduction,
 };

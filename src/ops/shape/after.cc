@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/registry.h"
 
 namespace monograph::ops::defs {
@@ -31,6 +32,7 @@ const OpDef after_op = {
           gradients[0] = cotangents[0];
           return gradients;
         },
+    .placements = divide_same,
     .samples = samples,
     .bad_samples =
         [] {

@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 #include "ops/shape/parts.h"
@@ -44,6 +45,20 @@ std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::
   return parts;
 }
 
+// Shards along the axis become blocks of it.
+std::optional<Division> placements(const DivisionContext& c) {
+  if (c.all_sums()) return c.of_each(ir::Placement::partial(), ir::Placement::partial());
+  const int first = c.first_shard();
+  if (first < 0) return {};
+  const ir::Placement shard = c.given[first];
+  if (c.node.attribute<int64_t>("axis") != shard.dim) return c.of_each(shard, shard);
+  const bool are_equal =
+      std::all_of(c.node.operands().begin(), c.node.operands().end(),
+                  [&](ir::Value operand) { return operand.shape() == c.shape(0); });
+  if (!are_equal || shard.blocks != 1) return {};
+  return c.of_each(shard, ir::Placement::shard(shard.dim, c.node.num_operands()));
+}
+
 std::vector<Sample> samples() {
   const auto f32 = [](ir::Shape shape) {
     return SampleOperand{{ir::DType::kF32, std::move(shape)}};
@@ -80,6 +95,7 @@ const OpDef cat_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

@@ -1,5 +1,6 @@
 #include "ops/builder.h"
 #include "ops/create/create.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 
@@ -23,6 +24,17 @@ void reference(const ir::Node&, Literals operands, std::span<ir::Literal> result
 
 std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
   return {b.sum_to(cotangents[0], node.operand(0).shape())};
+}
+
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  if (given.is_partial()) return c.of({given}, given);
+  if (!given.is_shard()) return {};
+  const int before = c.result_shape().rank() - c.shape(0).rank();
+  const auto result = ir::Placement::shard(given.dim + before, given.blocks);
+  Division division = c.of({given}, result);
+  division.attributes["shape"] = result.part_of(c.result_shape(), c.size).dims();
+  return division;
 }
 
 std::vector<Sample> samples() {
@@ -57,6 +69,7 @@ const OpDef expand_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/division.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
@@ -27,6 +28,15 @@ void reference(const ir::Node& node, Literals operands, std::span<ir::Literal> r
     std::copy_n(x->data(), x->type().num_bytes(), place);
     place += padded_elements(x->num_elements(), alignment) * element_bytes;
   }
+}
+
+// A range of the ranks' parts: only if each operand lies in parts.
+std::optional<Division> placements(const DivisionContext& c) {
+  const bool are_parts = std::all_of(c.given.begin(), c.given.end(),
+                                     [](const ir::Placement& each) { return each.is_shard(); });
+  if (!are_parts) return {};
+  return c.of({c.given.begin(), c.given.end()},
+              ir::Placement::packed({c.given.begin(), c.given.end()}));
 }
 
 std::vector<Sample> samples() {
@@ -64,6 +74,7 @@ const OpDef pack_op = {
     .traits = kGather,
     .infer = infer,
     .reference = reference,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

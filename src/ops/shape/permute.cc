@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 
@@ -41,6 +42,15 @@ std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::
   return {b.permute(cotangents[0], std::move(inverse))};
 }
 
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  if (given.is_partial()) return c.of({given}, given);
+  if (!given.is_shard()) return {};
+  const auto& axes = c.node.attribute<std::vector<int64_t>>("axes");
+  const auto dim = std::find(axes.begin(), axes.end(), given.dim) - axes.begin();
+  return c.of({given}, ir::Placement::shard(static_cast<int>(dim), given.blocks));
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](ir::TensorType x, std::vector<int64_t> axes, bool gradient) {
     return Sample{.operands = {{std::move(x)}},
@@ -73,6 +83,7 @@ const OpDef permute_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

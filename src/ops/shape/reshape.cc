@@ -1,5 +1,6 @@
 #include "ops/builder.h"
 #include "ops/create/create.h"
+#include "ops/division.h"
 #include "ops/registry.h"
 
 namespace monograph::ops::defs {
@@ -21,6 +22,17 @@ void reference(const ir::Node&, Literals operands, std::span<ir::Literal> result
 
 std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
   return {b.reshape(cotangents[0], node.operand(0).shape())};
+}
+
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  if (given.is_partial()) return c.of({given}, given);
+  if (!given.is_shard()) return {};
+  const auto shown = ir::reshape_shard(given, c.shape(0), c.result_shape(), c.size);
+  if (!shown) return {};
+  Division division = c.of({given}, *shown);
+  division.attributes["shape"] = shown->part_of(c.result_shape(), c.size).dims();
+  return division;
 }
 
 std::vector<Sample> samples() {
@@ -54,6 +66,7 @@ const OpDef reshape_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 #include "ops/shape/parts.h"
@@ -44,6 +45,13 @@ ir::Attributes attributes(int64_t axis, int64_t start, int64_t end) {
   return {{"axis", axis}, {"start", start}, {"end", end}};
 }
 
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  const bool is_cut = given.is_shard() && c.node.attribute<int64_t>("axis") == given.dim;
+  if (is_cut || !(given.is_shard() || given.is_partial())) return {};
+  return c.of({given}, given);
+}
+
 std::vector<Sample> samples() {
   const SampleOperand x{{ir::DType::kF32, {4, 5}}};
   return {{.operands = {x}, .attributes = attributes(0, 1, 3)},
@@ -78,6 +86,7 @@ const OpDef slice_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/division.h"
 #include "ops/elements.h"
 #include "ops/registry.h"
 #include "ops/shape/parts.h"
@@ -47,6 +48,23 @@ ir::Attributes attributes(int64_t axis, std::vector<int64_t> sizes) {
   return {{"axis", axis}, {"sizes", std::move(sizes)}};
 }
 
+// Along the sharded dim where the parts are its blocks.
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  if (given.is_partial()) return c.of({given}, given);
+  if (!given.is_shard()) return {};
+  if (c.node.attribute<int64_t>("axis") != given.dim) return c.of({given}, given);
+  auto sizes = c.node.attribute<std::vector<int64_t>>("sizes");
+  const bool are_blocks =
+      std::ssize(sizes) == given.blocks &&
+      std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes[0]; });
+  if (!are_blocks) return {};
+  for (int64_t& size : sizes) size /= c.size;
+  Division division = c.of({given}, ir::Placement::shard(given.dim));
+  division.attributes["sizes"] = sizes;
+  return division;
+}
+
 std::vector<Sample> samples() {
   const SampleOperand x{{ir::DType::kF32, {4, 6}}};
   return {{.operands = {x}, .attributes = attributes(1, {2, 2, 2})},
@@ -77,6 +95,7 @@ const OpDef split_with_sizes_op = {
     .infer = infer,
     .reference = reference,
     .gradient = gradient,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };

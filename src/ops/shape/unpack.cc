@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/division.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
@@ -36,6 +37,19 @@ ir::Attributes attributes(std::vector<ir::Shape> shapes, int64_t alignment) {
   return {{"shapes", std::move(shapes)}, {"alignment", alignment}};
 }
 
+std::optional<Division> placements(const DivisionContext& c) {
+  const ir::Placement& given = c.given[0];
+  if (!given.is_packed()) return {};
+  Division division = c.of({given}, {});
+  division.results = *given.members;
+  auto shapes = c.node.attribute<std::vector<ir::Shape>>("shapes");
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    shapes[i] = division.results[i].part_of(shapes[i], c.size);
+  }
+  division.attributes["shapes"] = shapes;
+  return division;
+}
+
 std::vector<Sample> samples() {
   const auto sample = [](int64_t size, std::vector<ir::Shape> shapes, int64_t alignment) {
     return Sample{.operands = {{{ir::DType::kF32, {size}}}},
@@ -66,6 +80,7 @@ const OpDef unpack_op = {
     .traits = kViewLike,
     .infer = infer,
     .reference = reference,
+    .placements = placements,
     .samples = samples,
     .bad_samples = bad_samples,
 };
