@@ -61,18 +61,21 @@ std::string to_text(const Statement& statement) {
   for (const auto& [name, value] : statement.facts) {
     text += fmt::format("{}\t{}\n", name, value);
   }
-  return text + "\n" + statement.graph;
+  text += '\n';
+  for (const std::string& collective : statement.collectives) text += collective + '\n';
+  return text + '\n' + statement.graph;
 }
 
 Statement parse_statement(const std::string& text) {
   Statement statement;
-  const size_t end = text.find("\n\n");
-  std::istringstream lines(text.substr(0, end));
-  for (std::string line; std::getline(lines, line);) {
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line) && !line.empty()) {
     const size_t tab = line.find('\t');
     statement.facts.emplace_back(line.substr(0, tab), line.substr(tab + 1));
   }
-  statement.graph = text.substr(end + 2);
+  while (std::getline(lines, line) && !line.empty()) statement.collectives.push_back(line);
+  statement.graph = text.substr(static_cast<size_t>(lines.tellg()));
   return statement;
 }
 
@@ -90,6 +93,15 @@ std::string graph_difference(const Statement& a, const Statement& b) {
   return difference ? fmt::format("\n  graph: {}", *difference) : "";
 }
 
+std::string collective_difference(const Statement& a, const Statement& b) {
+  const auto [first, second] = std::mismatch(a.collectives.begin(), a.collectives.end(),
+                                             b.collectives.begin(), b.collectives.end());
+  if (first == a.collectives.end() && second == b.collectives.end()) return "";
+  return fmt::format("\n  collective {}: {} against {}", first - a.collectives.begin() + 1,
+                     first == a.collectives.end() ? "none" : *first,
+                     second == b.collectives.end() ? "none" : *second);
+}
+
 std::string differences(const Statement& a, const Statement& b) {
   std::string text;
   for (size_t i = 0; i < std::max(a.facts.size(), b.facts.size()); ++i) {
@@ -102,7 +114,7 @@ std::string differences(const Statement& a, const Statement& b) {
         fmt::format("\n  {}: {} against {}",
                     i < a.facts.size() ? a.facts[i].first : b.facts[i].first, value(a), value(b));
   }
-  return text + graph_difference(a, b);
+  return text + collective_difference(a, b) + graph_difference(a, b);
 }
 
 class Agreement {
@@ -181,6 +193,7 @@ class Agreement {
 std::string Statement::digest() const {
   Hasher hasher;
   for (const auto& [name, value] : facts) hasher.add(name).add(value);
+  for (const std::string& collective : collectives) hasher.add(collective);
   return hasher.finish().hex();
 }
 

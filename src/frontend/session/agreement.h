@@ -14,15 +14,18 @@ struct Statement {
   // "graph hash", "option precision", "g++", ... with their values; the same names in the same
   // order on all ranks.
   std::vector<std::pair<std::string, std::string>> facts;
+  // The step's collectives as they run, in order: "all_reduce over dp of 2: 4096 f32 sum".
+  std::vector<std::string> collectives = {};
   std::string graph;  // its text, to show where graphs differ
 
-  std::string digest() const;  // of the facts
+  std::string digest() const;  // of the facts and collectives
 };
 
 // Compares the statements of all ranks. Digests go up a binary tree over the store and the verdict
 // comes back: depth O(log size), a constant number of messages a rank; graphs are sent only where
 // they differ. `what` names the step. UserError on all ranks when
-// statements differ: it names the ranks of each side, the facts, and the first differing node.
+// statements differ: it names the ranks of each side, the facts, the first collective and the first
+// node that differ.
 // CommError when a rank has not made its statement within the timeout.
 void agree(comm::Store& store, int rank, int size, const std::string& what,
            const Statement& statement, comm::Milliseconds timeout);

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "comm/any_rank.h"
@@ -275,6 +274,7 @@ TEST_P(Collectives, OfTheUserRunInsideAStep) {
                             {"root", trace::broadcast(x * x, mesh, "data", 1)},
                             {"all", trace::all_gather(x, mesh, "data")},
                             {"part", trace::reduce_scatter(x, mesh, "data")},
+                            {"exchanged", trace::all_to_all(x, mesh, "data")},
                             {"place", trace::coordinate(x.trace(), mesh, "data")}};
     });
     const Results results = step(ones_of(world.rank));
@@ -283,6 +283,7 @@ TEST_P(Collectives, OfTheUserRunInsideAStep) {
     EXPECT_EQ(results["root"], ir::Literal::from_f32({4}, {4, 4, 4, 4}));
     EXPECT_EQ(results["all"], ir::Literal::from_f32({8}, {1, 1, 1, 1, 2, 2, 2, 2}));
     EXPECT_EQ(results["part"], ir::Literal::from_f32({2}, {3, 3}));
+    EXPECT_EQ(results["exchanged"], ir::Literal::from_f32({4}, {1, 1, 2, 2}));
     EXPECT_EQ(results["place"].get_i64(0), world.rank);
   });
 }
@@ -325,6 +326,12 @@ TEST_P(Collectives, HaveGradients) {
                 return trace::reduce_scatter(x, mesh, "data") * weight(x);
               }),
               1);
+    // Element 0 goes to rank 0, of which it is then squared and counted once.
+    EXPECT_EQ(gradient_of([&](const Tensor& x) {
+                const Tensor y = trace::all_to_all(x, mesh, "data");
+                return y * y * weight(x);
+              }),
+              2 * (1 + world.rank));
   });
 }
 
@@ -397,98 +404,6 @@ TEST(Distributed, CollectivesNeedTheirMesh) {
               HasSubstr("runs all_reduce over axis 'data' of 2 ranks, but has no mesh"));
   EXPECT_THAT(message_of([&](const Tensor& x) { return trace::all_reduce(x, mesh, "tensor"); }),
               HasSubstr("'tensor' is not an axis of mesh(data=2): use 'data'"));
-}
-
-// What each rank's error says; rank 1 is made different by `make_options` or `extra`.
-std::vector<std::string> disagreement(const CompileOptions& odd_options, bool extra_node) {
-  std::vector<std::string> messages(3);
-  std::vector<int> ran(3, 0);
-  comm::run_ranks(3, [&](comm::World& world) {
-    omp_set_num_threads(1);
-    const ir::Mesh mesh = data_mesh(3);
-    const bool is_odd = world.rank == 1;
-    Session session({.options = is_odd ? odd_options : CompileOptions(),
-                     .mesh = runtime::make_mesh_context(mesh, world)});
-    Compiled step = session.compile([&](const Tensor& x) {
-      const Tensor y = trace::all_reduce(exp(x), mesh, "data");
-      return is_odd && extra_node ? y + 1.0 : y;
-    });
-    try {
-      step(ones_of(world.rank));
-      ran[world.rank] = 1;
-    } catch (const UserError& error) {
-      messages[world.rank] = error.what();
-    }
-  });
-  EXPECT_THAT(ran, testing::Each(0));
-  return messages;
-}
-
-TEST(Agreement, AnOptionThatDiffersStopsAllRanks) {
-  CompileOptions odd;
-  odd.comm_optimization_level = 0;
-  for (const std::string& message : disagreement(odd, false)) {
-    EXPECT_THAT(message, HasSubstr("ranks 0, 2 against rank 1:"));
-    EXPECT_THAT(message, HasSubstr("option comm_optimization_level: 2 against 0"));
-  }
-}
-
-TEST(Agreement, AnExtraNodeIsShownFromBothSides) {
-  for (const std::string& message : disagreement({}, true)) {
-    EXPECT_THAT(message, HasSubstr("ranks 0, 2 against rank 1:"));
-    EXPECT_THAT(message, HasSubstr("graph hash: "));
-    EXPECT_THAT(message, HasSubstr("full"));
-  }
-}
-
-// Doubles what it gets and adds up over the ranks.
-Compiled doubled_sum(Session& session, const ir::Mesh& mesh) {
-  return session.compile([&](const Tensor& x) { return trace::all_reduce(x * 2.0, mesh, "data"); });
-}
-
-ir::Literal ones(int64_t count) {
-  return ir::Literal::from({ir::DType::kF32, {count}}, [](int64_t) { return 1; });
-}
-
-TEST(Agreement, ARecompileTakesEffectInTheSameStepOnAllRanksHoweverSlowOneIs) {
-  comm::run_ranks(4, [&](comm::World& world) {
-    omp_set_num_threads(1);
-    const ir::Mesh mesh = data_mesh(4);
-    Session session({.mesh = runtime::make_mesh_context(mesh, world)});
-    Compiled step = doubled_sum(session, mesh);
-    for (const int64_t count : {3, 3, 5, 5, 3}) {
-      if (world.rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      const ir::Literal sum = step(ones(count)).values[0];
-      EXPECT_EQ(sum.num_elements(), count);
-      EXPECT_EQ(sum.get(count - 1), 8);
-    }
-    EXPECT_EQ(step.num_signatures(), 2);
-  });
-}
-
-// One rank alone meets a new shape: it waits for the others' agreement, they wait for its part.
-TEST(Agreement, ARankThatRecompilesAloneIsNamed) {
-  std::mutex mutex;
-  std::vector<std::string> messages;
-  const auto body = [&](comm::World& world) {
-    omp_set_num_threads(1);
-    const ir::Mesh mesh = data_mesh(3);
-    const auto context = runtime::make_mesh_context(mesh, world);
-    Session session({.mesh = context});
-    Compiled step = doubled_sum(session, mesh);
-    step(ones(3));
-    context->timeout = comm::Milliseconds(300);
-    try {
-      step(ones(world.rank == 1 ? 5 : 3));
-    } catch (const CommError& error) {
-      const std::lock_guard lock(mutex);
-      messages.emplace_back(error.what());
-      throw;
-    }
-  };
-  EXPECT_THROW(comm::run_ranks(3, body), CommError);
-  EXPECT_THAT(messages, testing::SizeIs(3));
-  EXPECT_THAT(messages, testing::Each(HasSubstr("rank 1 waited for rank")));
 }
 
 }  // namespace

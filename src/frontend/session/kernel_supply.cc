@@ -159,7 +159,7 @@ void KernelSupply::take() {
   compiled_ = std::move(result_);
   if (asks_ranks_) {
     const Statement statement{
-        {{"compiler of kernels", compiled_.compiler}, {"processor", compiled_.machine}}, ""};
+        {{"compiler of kernels", compiled_.compiler}, {"processor", compiled_.machine}}, {}, ""};
     agree(*mesh_->store, mesh_->rank, static_cast<int>(mesh_->mesh.num_ranks()),
           "kernels of " + options_.name, statement, mesh_->timeout);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/printer.h"
+#include "ops/collective/collective.h"
 #include "ops/registry.h"
 #include "runtime/cpu/gemm.h"
 
@@ -14,6 +15,38 @@ bool has_collectives(const ir::Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(),
                      [](const auto& node) { return ops::has_trait(*node, ops::kCollective); });
 }
+
+namespace {
+
+std::string text_of(const ir::CollectiveStep& step) {
+  using Kind = ir::CollectiveStep::Kind;
+  const bool reduces = step.kind == Kind::kAllReduce || step.kind == Kind::kReduceScatter;
+  const std::string how = reduces ? fmt::format(" {}", reduction_name(step.reduction))
+                          : step.kind == Kind::kBroadcast ? fmt::format(" from {}", step.root)
+                                                          : "";
+  return fmt::format("{} over {} of {}: {} {}{}", kind_name(step.kind), step.axis, step.size,
+                     step.count, ir::dtype_name(step.dtype), how);
+}
+
+std::vector<std::string> collectives_of(const ir::Graph& graph,
+                                        const std::vector<const Build*>& builds) {
+  std::vector<std::string> texts;
+  for (const Build* build : builds) {
+    if (build == nullptr) continue;
+    for (const ir::Step& step : build->compilation.program.steps) {
+      const auto* collective = std::get_if<ir::CollectiveStep>(&step.work);
+      if (collective != nullptr) texts.push_back(text_of(*collective));
+    }
+  }
+  const bool is_interpreted = std::find(builds.begin(), builds.end(), nullptr) != builds.end();
+  for (const auto& node : graph.nodes()) {
+    const bool is_run = is_interpreted && ops::has_trait(*node, ops::kCollective);
+    if (is_run) texts.push_back(text_of(ops::collective_step(*node)));
+  }
+  return texts;
+}
+
+}  // namespace
 
 Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>& builds,
                          const CompileOptions& options, const ir::Mesh& mesh) {
@@ -40,6 +73,7 @@ Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>
     }
     facts.emplace_back("program hash", hash_of(build->compilation.program.str()).hex());
   }
+  statement.collectives = collectives_of(graph, builds);
   statement.graph = ir::to_text(graph);
   return statement;
 }
