@@ -44,6 +44,7 @@ class Compiler {
       lower(std::move(graph));
     }
     result_.recomputation = context_.recomputation();
+    result_.left_out = context_.left_out();
     result_.remarks = context_.remarks();
     for (const passes::Remark& remark : layout_remarks_) result_.remarks.push_back(remark);
     return std::move(result_);

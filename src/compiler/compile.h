@@ -28,6 +28,7 @@ struct Compilation {
   std::vector<passes::Lifetime> scratch;  // of the buffers, in steps of the program
   std::vector<LineageStep> lineage;       // where asked for; the last step is the graph above
   passes::Recomputation recomputation;
+  passes::LeftOut left_out;
 };
 
 // Runs the pipeline on a copy of the traced graph, lays it out and lowers it. `states` is the

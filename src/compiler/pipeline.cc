@@ -3,6 +3,7 @@
 #include "passes/collective/bucket_all_reduce.h"
 #include "passes/collective/overlap_collectives.h"
 #include "passes/collective/prefetch_units.h"
+#include "passes/collective/remove_redundant_traffic.h"
 #include "passes/collective/start_collectives.h"
 #include "passes/fuse/fold_bias.h"
 #include "passes/fuse/fuse.h"
@@ -35,6 +36,8 @@ constexpr PipelineStep kPipeline[] = {
     {"canonicalize", passes::canonicalize, "the algebra makes reshapes and swaps forms"},
     {"fold_constants", passes::fold_constants, "the algebra moves constants next to each other"},
     {"merge_equal_nodes", passes::merge_equal_nodes, "equal computations have equal forms now"},
+    {"remove_redundant_traffic", passes::remove_redundant_traffic,
+     "zeros are constants by now, and equal exchanges are one"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
      "later passes count users: those left behind are none"},
     {"legalize_reductions", passes::legalize_reductions,

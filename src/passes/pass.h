@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,12 +36,21 @@ struct Recomputation {
   int64_t freed_bytes = 0;  // of the most that were live at one node
 };
 
+// Exchanges between ranks that were written and are not done.
+struct LeftOut {
+  int num_collectives = 0;
+  int64_t bytes = 0;  // a step, of the larger buffers
+};
+
 // What a pass may use beside the graph. Collects remarks.
 class PassContext {
  public:
   void set_pass(std::string_view name) { pass_ = name; }
   void remark(const ir::Node& node, std::string reason, std::string_view cause = {});
   const std::vector<Remark>& remarks() const { return remarks_; }
+  // A remark about a collective that is not done, and its bytes, if not all of them.
+  void leave_out(const ir::Node& collective, std::string reason, std::optional<int64_t> bytes = {});
+  const LeftOut& left_out() const { return left_out_; }
 
   ir::LinkModel link;  // of collectives (see bucket_all_reduce)
   // Most bytes of logits at a time (see chunk_loss_head).
@@ -54,6 +64,7 @@ class PassContext {
  private:
   std::string pass_;
   std::vector<Remark> remarks_;
+  LeftOut left_out_;
   MemoryGoal goal_;
   Recomputation recomputation_;
 };

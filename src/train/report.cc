@@ -113,6 +113,7 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   report.peak_bytes = compilation.program.peak_bytes;
   report.bound_bytes = compilation.program.bound_bytes;
   report.recomputation = compilation.recomputation;
+  report.left_out = compilation.left_out;
   return report;
 }
 
@@ -164,10 +165,14 @@ void print(std::FILE* out, const BuildReport& r) {
                      r.recomputation.flops / 1e6, mb(r.recomputation.freed_bytes)),
          -1);
   }
-  if (r.num_collectives == 0) return;
+  if (r.num_collectives == 0 && r.left_out.num_collectives == 0) return;
   line("comm",
-       fmt::format("{} collectives, {} of them buckets; {:.1f} MB a step", r.num_collectives,
-                   r.num_buckets, mb(r.exchanged_bytes)),
+       fmt::format("{} collectives, {} of them buckets; {:.1f} MB a step{}", r.num_collectives,
+                   r.num_buckets, mb(r.exchanged_bytes),
+                   r.left_out.num_collectives == 0
+                       ? ""
+                       : fmt::format("; {} left out, {:.1f} MB", r.left_out.num_collectives,
+                                     mb(r.left_out.bytes))),
        -1);
 }
 

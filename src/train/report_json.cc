@@ -50,6 +50,8 @@ std::string to_json(const BuildReport& b, const RunReport& r, const ExchangeRepo
                    {"collectives", b.num_collectives},
                    {"buckets", b.num_buckets},
                    {"exchanged_bytes", b.exchanged_bytes},
+                   {"left_out_collectives", b.left_out.num_collectives},
+                   {"left_out_bytes", b.left_out.bytes},
                    {"bytes_moved", b.bytes_moved},
                    {"bytes_least", b.bytes_least},
                    {"peak_bytes", b.peak_bytes},

@@ -133,6 +133,7 @@ TEST(Passes, SimplifyExactly) {
         }
         expect_same_numbers(graph, numbers, seed, steps, {}, 0);
       });
+  num_changed.erase("remove_redundant_traffic");  // random graphs have no collectives
   for (const auto& [name, count] : num_changed) EXPECT_GE(count, 100) << name;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ir/printer.h"
 #include "ir/rewriter.h"
+#include "ops/registry.h"
 
 namespace monograph::passes {
 namespace {
@@ -34,8 +35,13 @@ bool merge_equal_nodes(ir::Graph& graph, PassContext& context) {
     if (node.is_placeholder() || node.body() != nullptr) return ir::keep();
     const auto [found, is_first] = first.emplace(key_of(node), &node);
     if (is_first) return ir::keep();
-    context.remark(node, fmt::format("computes what %{} = {} has computed", found->second->id(),
-                                     found->second->op()));
+    const std::string reason = fmt::format("computes what %{} = {} has computed",
+                                           found->second->id(), found->second->op());
+    if (ops::has_trait(node, ops::kCollective)) {
+      context.leave_out(node, reason);
+    } else {
+      context.remark(node, reason);
+    }
     return results_of(*found->second);
   });
 }

@@ -1,0 +1,187 @@
+#include "passes/collective/remove_redundant_traffic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/liveness.h"
+#include "ir/mesh.h"
+#include "ir/rewriter.h"
+#include "ops/builder.h"
+#include "ops/registry.h"
+
+namespace monograph::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+// Zero in every element, whatever the inputs are.
+bool is_zero(Value value) {
+  const Node& node = *value.node;
+  if (node.is("full")) return node.attribute<double>("value") == 0;
+  const bool keeps_zeros = ops::has_trait(node, ops::kViewLike) ||
+                           ops::has_trait(node, ops::kGather) || node.is("convert") ||
+                           node.is("neg") || node.is("add") || node.is("sub") || node.is("sum");
+  return keeps_zeros && std::all_of(node.operands().begin(), node.operands().end(), is_zero);
+}
+
+// The axes over which all ranks have the same value.
+class EqualValues {
+ public:
+  explicit EqualValues(const ir::Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      if (ops::has_trait(*node, ops::kCollective)) {
+        axes_.insert(node->attribute<std::string>("axis"));
+      }
+    }
+  }
+
+  // Nodes are visited in order.
+  void visit(const Node& node) { equal_[&node] = axes_of(node); }
+  // What stands for a visited node.
+  void replace(const Node& node, Value by) { equal_.emplace(by.node, equal_.at(&node)); }
+  bool are_equal(Value value, const std::string& axis) const {
+    const auto found = equal_.find(value.node);
+    return found != equal_.end() && found->second.contains(axis);
+  }
+
+ private:
+  std::set<std::string> axes_of(const Node& node) const {
+    if (node.is_placeholder()) return {};
+    std::set<std::string> equal = axes_;
+    for (Value operand : node.operands()) {
+      std::erase_if(equal, [&](const std::string& axis) { return !are_equal(operand, axis); });
+    }
+    if (node.is("all_reduce") || node.is("all_gather") || node.is("broadcast")) {
+      equal.insert(node.attribute<std::string>("axis"));
+    } else if (ops::has_trait(node, ops::kCollective)) {
+      equal.erase(node.attribute<std::string>("axis"));
+    }
+    return equal;
+  }
+
+  std::set<std::string> axes_;
+  std::map<const Node*, std::set<std::string>> equal_;
+};
+
+class Redundancy {
+ public:
+  Redundancy(ir::Graph& graph, PassContext& context)
+      : build_(graph), context_(context), users_(ir::users_of(graph)), equal_(graph) {
+    for (Value root : graph.roots()) roots_.insert(root);
+  }
+
+  ir::Rewrite visit(Node& node) {
+    ir::Rewrite rewrite = replace(node);
+    equal_.visit(node);
+    if (!rewrite.is_kept()) equal_.replace(node, rewrite.values()[0]);
+    return rewrite;
+  }
+
+  // Gathers that nobody reads any more, and their views.
+  const std::set<const Node*>& left() const { return left_; }
+
+ private:
+  ir::Rewrite replace(Node& node) {
+    if (node.is("slice")) return part_of_gather(node);
+    if (node.is("embedding")) return own_part_of_gather(node);
+    if (!ops::has_trait(node, ops::kCollective)) return ir::keep();
+    if (is_zero(node.operand(0))) {
+      context_.leave_out(node, "what is sent is zero, whatever the inputs are");
+      return build_.full(node.types()[0], 0);
+    }
+    return of_equal(node);
+  }
+
+  // The sum, the largest or the root's of what all ranks have.
+  ir::Rewrite of_equal(Node& node) {
+    const auto& axis = node.attribute<std::string>("axis");
+    if (!(node.is("all_reduce") || node.is("broadcast")) ||
+        !equal_.are_equal(node.operand(0), axis))
+      return ir::keep();
+    context_.leave_out(node, fmt::format("all ranks of '{}' have the same already", axis));
+    if (node.attribute_or("op", std::string()) != "sum") return node.operand(0);
+    return build_.mul(node.operand(0), static_cast<double>(node.attribute<int64_t>("size")));
+  }
+
+  // Null unless the value is a gather that nobody else reads. A unit's gather serves many.
+  Node* gather_read_once(Value value) const {
+    Node& node = *value.node;
+    const bool is_gather = node.is("all_gather") && !node.attributes().contains("unit");
+    return is_gather && is_read_once(value) ? &node : nullptr;
+  }
+
+  bool is_read_once(Value value) const {
+    const auto found = users_.find(value);
+    return found != users_.end() && found->second.size() == 1 && !roots_.contains(value);
+  }
+
+  // Exactly what one rank gave: that rank sends it.
+  ir::Rewrite part_of_gather(Node& node) {
+    Node* gather = gather_read_once(node.operand(0));
+    if (gather == nullptr || node.attribute<int64_t>("axis") != 0) return ir::keep();
+    const int64_t rows = gather->operand(0).shape()[0];
+    const auto start = node.attribute<int64_t>("start");
+    if (start % rows != 0 || node.attribute<int64_t>("end") - start != rows) return ir::keep();
+    const int64_t root = start / rows;
+    context_.leave_out(*gather, fmt::format("only the part of rank {} is read", root),
+                       gather->types()[0].num_bytes() - node.types()[0].num_bytes());
+    left_.insert(gather);
+    const Value any_place = build_.scalar(ir::DType::kI64, 0);  // gradients alone would read it
+    return build_.emit("broadcast", {gather->operand(0), any_place},
+                       {{"axis", gather->attributes().at("axis")},
+                        {"size", gather->attributes().at("size")},
+                        {"root", root}});
+  }
+
+  // Row `coordinate` of [ranks, elements]: what the rank itself gave.
+  ir::Rewrite own_part_of_gather(Node& node) {
+    Node* view = node.operand(0).node;
+    if (!view->is("reshape") || !is_read_once(view->result())) return ir::keep();
+    Node* gather = gather_read_once(view->operand(0));
+    if (gather == nullptr) return ir::keep();
+    const Node* place = node.operand(1).node;
+    while (place->is("reshape")) place = place->operand(0).node;
+    const bool is_own = place->is("state") && place->name() == coordinate_name(*gather) &&
+                        view->types()[0].shape[0] == gather->attribute<int64_t>("size");
+    if (!is_own) return ir::keep();
+    context_.leave_out(*gather, "each rank reads its own part only");
+    left_.insert({gather, view});
+    return build_.reshape(gather->operand(0), node.types()[0].shape);
+  }
+
+  static std::string coordinate_name(const Node& gather) {
+    return fmt::format("{}{}", ir::kCoordinatePrefix, gather.attribute<std::string>("axis"));
+  }
+
+  ops::Builder build_;
+  PassContext& context_;
+  const ir::ValueMap<std::vector<Node*>> users_;
+  ir::ValueSet roots_;
+  EqualValues equal_;
+  std::set<const Node*> left_;
+};
+
+}  // namespace
+
+bool remove_redundant_traffic(ir::Graph& graph, PassContext& context) {
+  const bool has_any =
+      std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                  [](const auto& node) { return ops::has_trait(*node, ops::kCollective); });
+  if (!has_any) return false;
+  const auto live = analysis::live_nodes(graph);
+  for (const auto& node : graph.nodes()) {
+    if (live.contains(node.get()) || !ops::has_trait(*node, ops::kCollective)) continue;
+    context.leave_out(*node, "nobody reads what it gives");
+  }
+  Redundancy redundancy(graph, context);
+  const bool changed = ir::rewrite(graph, [&](Node& node) { return redundancy.visit(node); });
+  graph.erase_if([&](const Node& node) { return redundancy.left().contains(&node); });
+  graph.renumber();
+  return changed;
+}
+
+}  // namespace monograph::passes
