@@ -69,11 +69,13 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
 void add_mesh_options(Arguments& arguments, MeshOptions& options) {
   arguments.option("mesh", &options.axes,
                    "axes over the ranks, NAME=SIZE,...: dp (copies of the model), fsdp (parts of "
-                   "its parameters); default: dp over all ranks");
+                   "its parameters), tp (parts of each matrix); default: dp over all ranks");
   arguments.option("strategy", &options.strategy,
                    "what ranks of axis fsdp keep: their part, gathered for each pass; or for both "
                    "passes; or hybrid, with copies over axis dp",
                    {"full-shard", "shard-grad-op", "hybrid"});
+  arguments.option("sequence-parallel", &options.is_sequence_parallel,
+                   "ranks of axis tp do norms and residuals in parts of the sequence");
 }
 
 ir::Mesh MeshOptions::mesh() const {
@@ -87,12 +89,19 @@ ir::Mesh MeshOptions::mesh() const {
     if (equals == text.npos || error != std::errc() || end != text.data() + text.size()) {
       throw_user_error("--mesh {}: give axes with their sizes, as dp=2,fsdp=4", text);
     }
-    if (name != "dp" && name != "fsdp") {
-      throw_user_error("--mesh {}: unknown axis '{}': use dp or fsdp", text, name);
+    if (name != "dp" && name != "fsdp" && name != "tp") {
+      throw_user_error("--mesh {}: unknown axis '{}': use dp, fsdp or tp", text, name);
     }
     result.push_back({name, size});
   }
-  return ir::Mesh(std::move(result));
+  ir::Mesh mesh(std::move(result));
+  if (strategy != "full-shard" && !mesh.has("fsdp")) {
+    throw_user_error("--strategy {} without axis fsdp: give it one, as --mesh fsdp=2", strategy);
+  }
+  if (is_sequence_parallel && !mesh.has("tp")) {
+    throw_user_error("--sequence-parallel without axis tp: give it one, as --mesh tp=2");
+  }
+  return mesh;
 }
 
 }  // namespace monograph::cli

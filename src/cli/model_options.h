@@ -19,6 +19,7 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
 struct MeshOptions {
   std::vector<std::string> axes;  // "fsdp=2"
   std::string strategy = "full-shard";
+  bool is_sequence_parallel = false;
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;

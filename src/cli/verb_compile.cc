@@ -85,6 +85,9 @@ int run_compile(std::span<const std::string> args) {
 
   shape.mesh = mesh.mesh();
   const auto model = train::make_model(part_of_rank(config, shape.mesh));
+  if (shape.mesh.has("tp")) {
+    model->divide(shape.mesh, {.is_sequence_parallel = mesh.is_sequence_parallel});
+  }
   if (shape.mesh.has("fsdp")) {
     nn::fully_shard(model->module(), shape.mesh,
                     {.strategy = nn::parse_shard_strategy(mesh.strategy)});

@@ -75,11 +75,13 @@ void add_rank(Records& records, int rank) {
   }
 }
 
-// This rank's place on the mesh; null for one rank without a mesh.
-std::shared_ptr<const runtime::MeshContext> join_mesh(MeshOptions& options, comm::World& world) {
-  if (world.size == 1 && options.axes.empty()) return nullptr;
-  if (options.axes.empty()) options.axes = {fmt::format("dp={}", world.size)};
-  return runtime::make_mesh_context(options.mesh(), world);
+// Takes this rank's place on the mesh: by default that of copies on all ranks; one rank needs none.
+void join_mesh(MeshOptions options, comm::World& world, train::TrainConfig& config) {
+  if (world.size > 1 && options.axes.empty()) options.axes = {fmt::format("dp={}", world.size)};
+  const ir::Mesh mesh = options.mesh();
+  config.strategy = nn::parse_shard_strategy(options.strategy);
+  config.is_sequence_parallel = options.is_sequence_parallel;
+  if (!mesh.axes().empty()) config.mesh = runtime::make_mesh_context(mesh, world);
 }
 
 }  // namespace
@@ -118,9 +120,8 @@ int run_train(std::span<const std::string> args) {
   if (!arguments.parse(args)) return 0;
   config.is_quiet = json;
   const JobCache cache(config.options.cache_dir, removes_cache);
-  config.strategy = nn::parse_shard_strategy(mesh.strategy);
   world = comm::join_world(comm::world_from_environment());
-  config.mesh = join_mesh(mesh, *world);
+  join_mesh(mesh, *world, config);
   if (config.mesh != nullptr) add_rank(records, world->rank);
   EventLog events = records.events.empty()
                         ? EventLog()

@@ -181,6 +181,9 @@ class GPTModel : public LanguageModel {
               .n_embd = config.embedding,
               .dropout = config.dropout}) {}
   nn::Module& module() override { return gpt_; }
+  void divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) override {
+    nn::tensor_parallel(gpt_, mesh, options);
+  }
   import::WeightNames weight_names() const override { return import::hugging_face_names(gpt_);
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return gpt_.loss(tokens, targets);
@@ -210,6 +213,9 @@ class LlamaModel : public LanguageModel {
                 .n_hidden = config.hidden,
                 .is_tied = is_tied}) {}
   nn::Module& module() override { return llama_; }
+  void divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) override {
+    nn::tensor_parallel(llama_, mesh, options);
+  }
   import::WeightNames weight_names() const override { return import::hugging_face_names(llama_);
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return llama_.loss(tokens, targets);
@@ -266,6 +272,12 @@ nn::MLP mlp_;
 ;
 
 }  // namespace
+
+void Model::divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) {
+  if (mesh.size(options.axis) == 1) return;
+  throw_user_error("model {} has no plan for tensor parallel training: use a gpt or llama model",
+                   config_.name);
+}
 
 std::vector<std::string> language_model_names() {
   std::vector<std::string> names;

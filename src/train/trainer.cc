@@ -96,9 +96,13 @@ class Trainer {
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
                                  options("next_logits", {"tokens"}))) {
+    if (mesh_.has("tp")) {
+      model_->divide(mesh_, {.is_sequence_parallel = config.is_sequence_parallel});
+      is_sharded_ = mesh_.size("tp") > 1;
+    }
     if (mesh_.has("fsdp")) {
       nn::fully_shard(model_->module(), mesh_, {.strategy = config.strategy});
-      is_sharded_ = mesh_.size("fsdp") > 1;
+      is_sharded_ = is_sharded_ || mesh_.size("fsdp") > 1;
     }
     if (config.checkpoint_folder.empty() || !is_first_) return;
     writer_ = std::make_unique<CheckpointWriter>(config.checkpoint_folder, config.checkpoint_keep);

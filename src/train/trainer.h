@@ -35,9 +35,11 @@ struct TrainConfig {
   bool resume = false;  // go on from the newest checkpoint, if there is one
   session::CompileOptions options;
   // Axes "data" or "dp", and "fsdp": the ranks, each of which trains on its part of every batch;
-  // those of "fsdp" also keep parts of the parameters. Null: one rank.
+  // those of "fsdp" also keep parts of the parameters. Axis "tp": ranks with one part of the batch,
+  // who divide the matrices. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;
   nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;  // of axis "fsdp"
+  bool is_sequence_parallel = false;                           // of axis "tp"
   bool is_quiet = false;  // only errors and, if asked for, JSON
 };
 

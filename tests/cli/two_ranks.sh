@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two processes train as one does: the losses of every step, the report, a checkpoint that one rank goes on from.
+# Two processes train as one does, on each kind of mesh: the losses of every step, the report, a checkpoint that one rank goes on from.
 # Usage: tests/cli/two_ranks.sh MONOGRAPH TEXT_FILE
 set -uo pipefail
 monograph=$1 text=$2
@@ -14,15 +14,26 @@ fail() {
   cat "$@"
   exit 1
 }
-"$monograph" "${options[@]}" --log-events "$work/one" >"$work/one.out" 2>&1 || fail "one rank" "$work/one.out"
-"$monograph" run --nproc-per-node 2 --log-dir "$work/logs" -- "${options[@]}" --log-events "$work/two" \
-  --checkpoint-dir "$work/checkpoints" >"$work/two.out" 2>&1 || fail "two ranks" "$work/two.out"
-grep -q 'exchange over 2 ranks' "$work/two.out" || fail "no report of the exchange" "$work/two.out"
 losses() { grep '"event":"step"' "$1" | sed 's/.*"loss":\([0-9.e+-]*\).*/\1/'; }
-paste <(losses "$work/one") <(losses "$work/two.rank0") |
-  awk '{ d = $1 / $2 - 1; if (d > 1e-4 || d < -1e-4) bad = 1; ++n } END { exit bad || n != 20 }' ||
-  fail "losses differ" "$work/one.out" "$work/two.out"
-cmp -s <(losses "$work/two.rank0") <(losses "$work/two.rank1") || fail "ranks have different losses" "$work/two.out"
-"$monograph" "${options[@]}" --checkpoint-dir "$work/checkpoints" --resume >"$work/resumed.out" 2>&1 &&
-  grep -q 'resume    from step 20' "$work/resumed.out" || fail "resume" "$work/resumed.out"
+
+# on_two_ranks NAME OPTIONS...
+on_two_ranks() {
+  local at=$work/$1
+  shift
+  "$monograph" run --nproc-per-node 2 --log-dir "$at.logs" -- "${options[@]}" "$@" --log-events "$at" \
+    --checkpoint-dir "$at.checkpoints" >"$at.out" 2>&1 || fail "two ranks $*" "$at.out"
+  grep -q 'exchange over 2 ranks' "$at.out" || fail "no report of the exchange $*" "$at.out"
+  paste <(losses "$work/one") <(losses "$at.rank0") |
+    awk '{ d = $1 / $2 - 1; if (d > 1e-4 || d < -1e-4) bad = 1; ++n } END { exit bad || n != 20 }' ||
+    fail "losses differ $*" "$work/one.out" "$at.out"
+  cmp -s <(losses "$at.rank0") <(losses "$at.rank1") || fail "ranks have different losses $*" "$at.out"
+  "$monograph" "${options[@]}" --checkpoint-dir "$at.checkpoints" --resume >"$at.resumed" 2>&1 &&
+    grep -q 'resume    from step 20' "$at.resumed" || fail "resume $*" "$at.resumed"
+}
+
+"$monograph" "${options[@]}" --log-events "$work/one" >"$work/one.out" 2>&1 || fail "one rank" "$work/one.out"
+on_two_ranks copies
+on_two_ranks units --mesh fsdp=2
+on_two_ranks tensors --mesh tp=2
+on_two_ranks sequence --mesh tp=2 --sequence-parallel
 echo "all passed"

@@ -13,6 +13,14 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// Parts of matrices and of vectors are apart: each range has parts only, which all decay or not.
+std::string unit_name(const Parameter& parameter) {
+  const std::string name = unit_of(parameter.name());
+  if (!parameter.tensor_shard()) return name;
+  return fmt::format("{}.{}.{}", name, parameter.tensor_shard()->axis,
+                     parameter.shape().rank() < 2 ? "vectors" : "matrices");
+}
+
 void check_options(const ir::Mesh& mesh, const FullyShardOptions& options) {
   mesh.size(options.axis);  // names the axes when there is none of that name
   if (options.strategy != ShardStrategy::kHybrid) return;
@@ -50,7 +58,7 @@ void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& o
   std::vector<std::pair<std::string, std::vector<Parameter>>> units;
   for (const Parameter& parameter : model.parameters()) {
     if (*parameter.frozen()) continue;
-    const std::string name = unit_of(parameter.name());
+    const std::string name = unit_name(parameter);
     const auto is_it = [&](const auto& unit) { return unit.first == name; };
     auto unit = std::find_if(units.begin(), units.end(), is_it);
     if (unit == units.end()) unit = units.insert(units.end(), {name, {}});
@@ -64,7 +72,7 @@ void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& o
     unit->is_regathered = options.strategy != ShardStrategy::kShardGradOp;
     std::vector<Parameter> members = optim::FlatRange::in_order(parameters);
     for (const Parameter& member : members)
-      unit->members.push_back({member.name(), member.shape()});
+      unit->members.push_back({member.name(), member.part_type().shape});
     for (size_t i = 0; i < members.size(); ++i) members[i].put_into(unit, static_cast<int>(i));
   }
 }

@@ -9,6 +9,7 @@
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/nn/resnet.h"
+#include "frontend/nn/tensor_parallel.h"
 #include "frontend/session/session.h"
 #include "frontend/trace/accumulate.h"
 #include "frontend/trace/collectives.h"

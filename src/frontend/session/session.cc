@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "analysis/check_units.h"
 #include "analysis/validate_ops.h"
 #include "base/error.h"
 #include "frontend/session/build_events.h"
@@ -40,13 +41,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+void report(const std::vector<ir::Violation>& violations, const std::string& mode,
+            std::string_view what) {
+  if (violations.empty()) return;
+  const std::string text = ir::to_text(violations);
+  if (mode == "fatal") throw_internal_error("the {} is not valid:\n{}", what, text);
+  fmt::print(stderr, "warning: the {} is not valid:\n{}", what, text);
+}
+
 void verify(const ir::Graph& graph, const std::string& mode) {
   std::vector<ir::Violation> violations = ir::verify(graph, {.dead_nodes = true});
   for (ir::Violation& each : analysis::validate_ops(graph)) violations.push_back(std::move(each));
-  if (violations.empty()) return;
-  const std::string text = ir::to_text(violations);
-  if (mode == "fatal") throw_internal_error("the traced graph is not valid:\n{}", text);
-  fmt::print(stderr, "warning: the traced graph is not valid:\n{}", text);
+  report(violations, mode, "traced graph");
 }
 
 void run_user_passes(ir::Graph& graph, const CompileOptions& options) {
@@ -156,17 +162,19 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
 }
 
 void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph) const {
-  for (const auto& known : trace.states()) {
-    if (known.state.flat_unit() == nullptr) declare(known.state);
-  }
+  const auto group_of = [&](const std::string& axis, int64_t size) {
+    if (data_->mesh == nullptr) return std::shared_ptr<comm::Communicator>();
+    data_->mesh->along(axis, size);  // refuses another size
+    return data_->mesh->communicators.at(axis);
+  };
   const std::vector<trace::State> states = states_of(trace);
+  for (const trace::State& state : states) {
+    const auto& shard = state.tensor_shard();
+    if (shard) data_->states->divide(state, group_of(shard->axis, shard->axis_size));
+    if (state.flat_unit() == nullptr) declare(state);
+  }
   for (const ir::FlatStates& range : trace::flat_states_of(states)) {
-    std::shared_ptr<comm::Communicator> group;
-    if (data_->mesh != nullptr) {
-      data_->mesh->along(range.unit->axis, range.unit->axis_size);
-      group = data_->mesh->communicators.at(range.unit->axis);
-    }
-    data_->states->declare(range, states, std::move(group));
+    data_->states->declare(range, states, group_of(range.unit->axis, range.unit->axis_size));
   }
   for (const ir::Node* state : graph.states()) {
     if (state->name().starts_with(ir::kCoordinatePrefix)) {
@@ -285,7 +293,12 @@ void Compiled::make_executables(Variant& variant) const {
   }
   for (size_t i = segments.size(); i-- > 0;) {
     variant.parts[i].segment = std::move(segments[i]);
-    variant.parts[i].executable = make_executable(*variant.parts[i].segment.graph, variant.storage);
+    const ir::Graph& graph = *variant.parts[i].segment.graph;
+    variant.parts[i].executable = make_executable(graph, variant.storage);
+    const Build* build = variant.parts[i].executable->build();
+    if (build == nullptr || data_->options.verify == "off") continue;
+    report(analysis::check_units(graph, *build->compilation.graph), data_->options.verify,
+           "compiled step");
   }
 }
 

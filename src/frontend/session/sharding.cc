@@ -1,6 +1,7 @@
 #include "frontend/session/sharding.h"
 
 #include "base/error.h"
+#include "passes/distribute/shard_tensors.h"
 #include "passes/distribute/shard_units.h"
 
 namespace monograph::session {
@@ -11,10 +12,28 @@ std::vector<trace::State> states_of(const trace::Trace& trace) {
   return states;
 }
 
+namespace {
+
+passes::TensorShards tensor_shards_of(const std::vector<trace::State>& states) {
+  passes::TensorShards shards;
+  for (const trace::State& state : states) {
+    if (!state.tensor_shard()) continue;
+    shards.axis = state.tensor_shard()->axis;
+    shards.size = state.tensor_shard()->axis_size;
+    shards.is_sequence_parallel = state.tensor_shard()->is_sequence_parallel;
+    shards.states[state.name()] = state.tensor_shard()->placement;
+  }
+  return shards;
+}
+
+}  // namespace
+
 std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph,
                                  std::vector<passes::Remark>& remarks) {
-  const std::vector<ir::FlatStates> ranges = trace::flat_states_of(states_of(trace));
-  if (ranges.empty()) return graph;
+  const std::vector<trace::State> states = states_of(trace);
+  const std::vector<ir::FlatStates> ranges = trace::flat_states_of(states);
+  const passes::TensorShards shards = tensor_shards_of(states);
+  if (ranges.empty() && shards.states.empty()) return graph;
   if (!trace.host_reads().empty()) {
     throw_user_error(
         "a model with sharded units is compiled as one graph, but {}\n  at {}:{}\n  {}",
@@ -22,6 +41,7 @@ std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::
         trace.host_reads()[0].place.line, trace.host_reads()[0].advice());
   }
   passes::PassContext context;
+  graph = passes::shard_tensors(std::move(graph), shards, context);
   graph = passes::shard_units(std::move(graph), ranges, context);
   remarks = context.remarks();
   return graph;

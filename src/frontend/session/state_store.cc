@@ -12,20 +12,35 @@ namespace monograph::session {
 
 void StateStore::declare(const trace::State& state) {
   const auto found = slots_.find(state.name());
+  const TensorShardStates::Home* home = divided_.find(state.name());
   if (found == slots_.end()) {
     const auto make = [initializer = state.initializer(), type = state.type(), name = state.name(),
-                       seed = seed_] {
+                       seed = seed_, home] {
       if (name == trace::kSeedName) return ir::Literal::from_i64({}, {seed});
-      return initializer.make(type, name, seed);
+      const ir::Literal whole = initializer.make(type, name, seed);
+      return home == nullptr ? whole : TensorShardStates::cut(*home, whole);
     };
-    Slot& slot = slots_[state.name()] = {state.type(), {}, make, {}};
-    if (state.name() != trace::kSeedName) slot.initializer = state.initializer();
-  } else if (found->second.type != state.type()) {
+    const ir::TensorType type = home == nullptr ? state.type() : home->part_type();
+    Slot& slot = slots_[state.name()] = {type, {}, make, {}};
+    // What makes elements by their index cannot make those of a part.
+    const bool by_index = home == nullptr || state.initializer().is_zero();
+    if (by_index && state.name() != trace::kSeedName) slot.initializer = state.initializer();
+  } else if (type(state.name()) != state.type()) {
     throw_user_error(
         "state '{}' is {} in this session, but the function being compiled has {}: use another "
         "session, or another name",
-        state.name(), found->second.type.str(), state.type().str());
+        state.name(), type(state.name()).str(), state.type().str());
   }
+}
+
+void StateStore::divide(const trace::State& state, std::shared_ptr<comm::Communicator> group) {
+  if (divided_.find(state.name()) != nullptr) return;
+  divided_.add(state.name(), {*state.tensor_shard(), state.type(), std::move(group)});
+  const auto found = slots_.find(state.name());
+  if (found == slots_.end()) return;
+  // It was set before the function was compiled.
+  const TensorShardStates::Home& home = *divided_.find(state.name());
+  write(state.name(), TensorShardStates::cut(home, value(state.name(), found->second)));
 }
 
 void StateStore::declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
@@ -75,6 +90,11 @@ ir::Literal StateStore::value(const std::string& name, const Slot& slot) const {
 }
 
 ir::Literal StateStore::get(const std::string& name) const {
+  const TensorShardStates::Home* home = divided_.find(name);
+  return home == nullptr ? part(name) : TensorShardStates::gather(*home, name, part(name));
+}
+
+ir::Literal StateStore::part(const std::string& name) const {
   const FlatRangeStates::Home* home = flat_.find(name);
   if (home == nullptr) return value(name, slot(name));
   const std::string& range = home->range->states.name;
@@ -85,6 +105,11 @@ ir::Literal StateStore::get(const std::string& name) const {
 }
 
 ir::TensorType StateStore::type(const std::string& name) const {
+  const TensorShardStates::Home* home = divided_.find(name);
+  return home == nullptr ? part_type(name) : home->whole;
+}
+
+ir::TensorType StateStore::part_type(const std::string& name) const {
   const FlatRangeStates::Home* home = flat_.find(name);
   return home != nullptr ? home->type : slot(name).type;
 }
@@ -96,10 +121,12 @@ void StateStore::set(const std::string& name, const ir::Literal& value) {
     throw_user_error("state '{}' is {}, the given value is {}: reshape or cast it", name,
                      type(name).str(), value.type().str());
   }
-  if (home == nullptr) return write(name, value);
+  const TensorShardStates::Home* divided = divided_.find(name);
+  const ir::Literal own = divided == nullptr ? value : TensorShardStates::cut(*divided, value);
+  if (home == nullptr) return write(name, own);
   const std::string& range = home->range->states.name;
   ir::Literal part = this->value(range, slot(range));
-  FlatRangeStates::write(*home, value, part);
+  FlatRangeStates::write(*home, own, part);
   write(range, part);
 }
 

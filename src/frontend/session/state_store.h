@@ -9,6 +9,7 @@
 
 #include "frontend/session/flat_range_states.h"
 #include "frontend/session/state_storage.h"
+#include "frontend/session/tensor_shard_states.h"
 #include "frontend/trace/state.h"
 
 namespace monograph::session {
@@ -23,6 +24,8 @@ class StateStore {
   // Makes the state, unless it is there; its initial value is made when first needed. UserError
   // when it is there with another type.
   void declare(const trace::State& state);
+  // The state is this rank's part, along one dim, of what it is to the model; before `declare`.
+  void divide(const trace::State& state, std::shared_ptr<comm::Communicator> group);
   // Makes this rank's part of a flat range, unless it is there. `members`: the states, some order.
   // UserError when one of them is not given.
   void declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
@@ -54,6 +57,8 @@ class StateStore {
   };
   const Slot& slot(const std::string& name) const;
   ir::Literal value(const std::string& name, const Slot& slot) const;
+  ir::Literal part(const std::string& name) const;  // what this rank has of it
+  ir::TensorType part_type(const std::string& name) const;
   void write(const std::string& name, const ir::Literal& value);
 
   int64_t seed_;
@@ -62,6 +67,7 @@ class StateStore {
   std::unique_ptr<StateStorage> cuda_;
   std::map<std::string, Slot> slots_;  // by the names of graphs
   FlatRangeStates flat_;
+  TensorShardStates divided_;
   // The range gathered last: its states are mostly read one after the other.
   mutable std::pair<std::string, ir::Literal> gathered_;
 };

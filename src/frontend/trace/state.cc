@@ -123,7 +123,22 @@ void State::put_into(std::shared_ptr<const ir::FlatUnit> unit, int index) {
     throw_user_error("parameter '{}' is sharded already, in unit '{}': shard a model once", name(),
                      flat_unit()->name);
   }
-  *data_->sharding = {std::move(unit), index};
+  data_->sharding->unit = std::move(unit);
+  data_->sharding->index = index;
+}
+
+void State::divide(const ir::TensorShard& shard) {
+  if (tensor_shard() || flat_unit() != nullptr) {
+    throw_user_error(
+        "parameter '{}' is divided already: call tensor_parallel once, and before "
+        "fully_shard",
+        name());
+  }
+  data_->sharding->shard = shard;
+}
+
+ir::TensorType State::part_type() const {
+  return tensor_shard() ? ir::TensorType{type().dtype, tensor_shard()->part_of(shape())} : type();
 }
 
 std::vector<ir::FlatStates> flat_states_of(const std::vector<State>& states) {

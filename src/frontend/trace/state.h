@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "ir/flat_unit.h"
 #include "ir/graph.h"
+#include "ir/tensor_shard.h"
 
 namespace monograph::trace {
 
@@ -60,6 +62,11 @@ class State {
   // Where it lies in the unit, and what its name has before the parameter's.
   int unit_index() const { return data_->sharding->index; }
   const std::string& prefix() const { return data_->prefix; }
+  // Of which dim each rank of an axis has a part (see nn::tensor_parallel); none: all have it as a
+  // whole. `divide`: UserError when it is divided already, or has a place in a unit.
+  const std::optional<ir::TensorShard>& tensor_shard() const { return data_->sharding->shard; }
+  void divide(const ir::TensorShard& shard);
+  ir::TensorType part_type() const;  // of one rank
   // UserError when it has a place already.
   void put_into(std::shared_ptr<const ir::FlatUnit> unit, int index);
 
@@ -69,6 +76,7 @@ class State {
   struct Sharding {
     std::shared_ptr<const ir::FlatUnit> unit;
     int index = 0;
+    std::optional<ir::TensorShard> shard;
   };
   struct Data {
     std::string name;

@@ -185,7 +185,10 @@ class Chunks {
     const auto shift = [&](int64_t axis) { return std::max<int64_t>(axis - num_merged, 0); };
     if (attributes.contains("shape"))
       attributes["shape"] = chunk_shape(node.types()[0].shape).dims();
-    if (attributes.contains("axis")) attributes["axis"] = shift(node.attribute<int64_t>("axis"));
+    const auto axis = attributes.find("axis");  // or that of a mesh
+    if (axis != attributes.end() && std::holds_alternative<int64_t>(axis->second)) {
+      axis->second = shift(std::get<int64_t>(axis->second));
+    }
     if (attributes.contains("axes"))
       attributes["axes"] = merged(node.attribute<Axes>("axes"), shift);
     return build_.emit(node.op(), operands, attributes);

@@ -115,6 +115,7 @@ class RegionFinder {
       return std::nullopt;
     }
     if (node.is("reshape") && region_.row_rank(node.types()[0].shape)) return Role::kRow;
+    if (node.is("all_reduce")) return Role::kRow;  // ranks have parts of the columns
     if ((node.is("gather") || node.is("slice")) && node.attribute<int64_t>("axis") >= *rank) {
       return Role::kRow;
     }

@@ -74,6 +74,12 @@ FlatRange::FlatRange(const std::vector<trace::Parameter>& parameters,
   if (unit != nullptr) means_ = means_of(*unit, gradients);
 }
 
+std::string FlatRange::group_of(const trace::Parameter& parameter) {
+  const std::string unit = parameter.flat_unit() == nullptr ? "" : parameter.flat_unit()->name;
+  if (!parameter.tensor_shard()) return unit;
+  return fmt::format("{} {} {}", unit, parameter.tensor_shard()->axis, decays(parameter));
+}
+
 std::vector<trace::Parameter> FlatRange::in_order(const std::vector<trace::Parameter>& parameters) {
   std::vector<trace::Parameter> ordered;
   for (const bool with_decay : {true, false}) {
@@ -86,16 +92,21 @@ std::vector<trace::Parameter> FlatRange::in_order(const std::vector<trace::Param
 
 std::vector<FlatRange> FlatRange::all(const std::vector<trace::Parameter>& parameters,
                                       const trace::Gradients& gradients) {
-  std::vector<std::pair<const ir::FlatUnit*, std::vector<trace::Parameter>>> groups;
+  std::vector<std::pair<std::string, std::vector<trace::Parameter>>> groups;
   for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    const ir::FlatUnit* unit = parameter->flat_unit().get();
-    const auto is_its = [&](const auto& group) { return group.first == unit; };
+    const std::string name = group_of(*parameter);
+    const auto is_its = [&](const auto& group) { return group.first == name; };
     auto group = std::find_if(groups.begin(), groups.end(), is_its);
-    if (group == groups.end()) group = groups.insert(groups.end(), {unit, {}});
+    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
     group->second.insert(group->second.begin(), *parameter);
   }
+  // Sums over divided parameters are completed once, then those of the others are added.
+  std::stable_partition(groups.begin(), groups.end(), [](const auto& group) {
+    return group.second[0].tensor_shard().has_value();
+  });
   std::vector<FlatRange> ranges;
-  for (const auto& [unit, members] : groups) {
+  for (const auto& [name, members] : groups) {
+    const auto& unit = members[0].flat_unit();
     if (unit != nullptr) check_whole(*unit, members, gradients);
     const bool has_gradients =
         std::any_of(members.begin(), members.end(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "frontend/trace/gradients.h"
@@ -14,10 +15,13 @@ class FlatRange {
  public:
   // Of the parameters that have a gradient.
   FlatRange(const std::vector<trace::Parameter>& parameters, const trace::Gradients& gradients);
-  // One of each flat unit, last first, and one of the parameters that are in none. UserError when
+  // One of each flat unit, last first, and one of the parameters that are in none. Parameters of
+  // which ranks of an axis have parts are apart, with and without decay. UserError when
   // some parameters of a unit have no gradient, or it was not reduced over the unit's axis.
   static std::vector<FlatRange> all(const std::vector<trace::Parameter>& parameters,
                                     const trace::Gradients& gradients);
+  // What parameters of one range have in common.
+  static std::string group_of(const trace::Parameter& parameter);
   static std::vector<trace::Parameter> in_order(const std::vector<trace::Parameter>& parameters);
 
   const std::vector<trace::Parameter>& parameters() const { return parameters_; }

@@ -80,7 +80,9 @@ Begun begin(const std::vector<FlatRange>& ranges, const Schedule& schedule, doub
   for (size_t i = 0; i < ranges.size(); ++i) {
     FlatStep& step = begun.ranges[i];
     step.parameters = ranges[i].pack_states(ranges[i].parameters());
-    if (weight_decay > 0 && ranges[i].num_decay_elements() > 0) {
+    if (weight_decay > 0 && ranges[i].num_decay_elements() == ranges[i].num_elements()) {
+      step.decay = trace.full({ir::DType::kF32, {}}, weight_decay);
+    } else if (weight_decay > 0 && ranges[i].num_decay_elements() > 0) {
       const Tensor position = trace.iota({ir::DType::kI64, {ranges[i].num_elements()}}, 0);
       step.decay = where(lt(position, ranges[i].num_decay_elements()),
                          trace.full({ir::DType::kF32, {}}, weight_decay), 0.0);

@@ -1,4 +1,4 @@
-// Fully sharded training on ranks that are threads of this process.
+// Fully sharded and tensor parallel training on ranks that are threads of this process.
 #include <gmock/gmock.h>
 #include <omp.h>
 
@@ -12,6 +12,7 @@
 namespace monograph::session {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -31,6 +32,7 @@ struct Outcome {
   int64_t state_bytes = 0, gradient_bytes = 0;
   std::map<std::string, int> collectives;
   std::vector<std::string> state_names;
+  std::vector<std::string> remarks;  // "pass: reason"
 };
 
 struct Setting {
@@ -38,6 +40,8 @@ struct Setting {
   nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;
   CompileOptions options = {};
   int64_t num_micro_batches = 1;
+  bool is_sequence_parallel = false;
+  bool is_llama = false;
 };
 
 std::map<std::string, int> collectives_of(const ir::Program& program) {
@@ -49,11 +53,15 @@ std::map<std::string, int> collectives_of(const ir::Program& program) {
   return counts;
 }
 
-Outcome train(const Setting& setting, std::shared_ptr<const runtime::MeshContext> context) {
+template <typename Model>
+Outcome train_model(Model& model, const std::string& weight, const std::string& embedding,
+                    const Setting& setting, std::shared_ptr<const runtime::MeshContext> context) {
   const auto [part, parts] = setting.mesh.batch_part(context == nullptr ? 0 : context->rank);
   const int64_t rows = kRows / parts;
-  nn::GPT model(
-      {.vocab_size = kVocabulary, .block_size = kBlock, .n_layer = 2, .n_head = 2, .n_embd = 16});
+  if (setting.mesh.has("tp")) {
+    nn::tensor_parallel(model, setting.mesh,
+                        {.is_sequence_parallel = setting.is_sequence_parallel});
+  }
   if (setting.mesh.has("fsdp")) {
     nn::fully_shard(model, setting.mesh, {.strategy = setting.strategy});
   }
@@ -77,8 +85,8 @@ Outcome train(const Setting& setting, std::shared_ptr<const runtime::MeshContext
     outcome.losses.push_back(results.loss());
     outcome.norms.push_back(results.scalar("norm"));
   }
-  outcome.weight = session.state("h.1.attn.c_attn.weight");
-  outcome.moment = session.state("optimizer.v.wte.weight");
+  outcome.weight = session.state(weight);
+  outcome.moment = session.state("optimizer.v." + embedding);
   for (const std::string& name : session.state_names()) {
     if (!name.starts_with(ir::kCoordinatePrefix)) outcome.state_names.push_back(name);
   }
@@ -92,8 +100,32 @@ Outcome train(const Setting& setting, std::shared_ptr<const runtime::MeshContext
     outcome.state_bytes = bytes(ir::Segment::kWeights) + bytes(ir::Segment::kMoments);
     outcome.gradient_bytes = bytes(ir::Segment::kGradients);
     outcome.collectives = collectives_of(program);
+    for (const auto* remarks :
+         {&step.trace_record({input, input}).remarks, &build->compilation.remarks}) {
+      for (const passes::Remark& remark : *remarks) {
+        outcome.remarks.push_back(remark.pass + ": " + remark.reason);
+      }
+    }
   }
   return outcome;
+}
+
+Outcome train(const Setting& setting, std::shared_ptr<const runtime::MeshContext> context) {
+  if (setting.is_llama) {
+    nn::Llama model({.vocab_size = kVocabulary,
+                     .block_size = kBlock,
+                     .n_layer = 2,
+                     .n_head = 4,
+                     .n_kv_head = 2,
+                     .n_embd = 32,
+                     .n_hidden = 48,
+                     .is_tied = false});
+    return train_model(model, "model.layers.1.self_attn.k_proj.weight", "model.embed_tokens.weight",
+                       setting, std::move(context));
+  }
+  nn::GPT model(
+      {.vocab_size = kVocabulary, .block_size = kBlock, .n_layer = 2, .n_head = 4, .n_embd = 16});
+  return train_model(model, "h.1.attn.c_attn.weight", "wte.weight", setting, std::move(context));
 }
 
 std::vector<Outcome> train_on(const Setting& setting) {
@@ -145,6 +177,15 @@ TEST_P(FullySharded, IsTheTrainingOfOneRank) {
                           std::pair("reduce_scatter fsdp", 3)));
 }
 
+TEST(FullySharded, ShowsThatNothingFusesAcrossUnits) {
+  const std::vector<std::string> remarks = train_on(sharded(2))[0].remarks;
+  EXPECT_THAT(remarks, Contains(HasSubstr("shard_units: unit 'h.1' is read here as a whole")));
+  EXPECT_THAT(remarks, Contains(testing::AllOf(HasSubstr("fuse: not fused across"),
+                                               HasSubstr("all_gather of unit 'h.1'"))));
+  EXPECT_THAT(remarks, Contains(testing::AllOf(HasSubstr("fuse: not fused across"),
+                                               HasSubstr("reduce_scatter of unit 'h.1'"))));
+}
+
 TEST(FullySharded, KeepsUnitsForTheBackwardPassWithShardGradOp) {
   const std::vector<Outcome> all = train_on(sharded(2, nn::ShardStrategy::kShardGradOp));
   expect_same_training(all, train({}, nullptr));
@@ -184,6 +225,65 @@ TEST(FullySharded, GathersForEachMicroBatch) {
   EXPECT_EQ(all[0].collectives.at("reduce_scatter fsdp"), 3);
 }
 
+TEST(TensorParallel, IsTheTrainingOfOneRank) {
+  const Outcome one = train({}, nullptr);
+  for (const int64_t ranks : {2, 4}) {
+    const std::vector<Outcome> all = train_on({.mesh = ir::Mesh({{"tp", ranks}})});
+    expect_same_training(all, one);
+    EXPECT_LT(all[0].state_bytes, one.state_bytes / ranks + 3 * 4096 * 5);
+  }
+}
+
+// In the forward pass: the embedding, two sums a layer, three for the loss (its largest logits,
+// sums and targets); in the backward pass: two a layer, one for the head. And the norm.
+TEST(TensorParallel, ExchangesActivationsTwiceALayerAndPass) {
+  const std::vector<Outcome> all = train_on({.mesh = ir::Mesh({{"tp", 2}})});
+  EXPECT_THAT(all[0].collectives, ElementsAre(std::pair("all_reduce tp", 1 + 4 + 3 + 4 + 1 + 1)));
+}
+
+TEST(TensorParallel, SaysWhyEachCollectiveIsThere) {
+  const std::vector<std::string> remarks = train_on({.mesh = ir::Mesh({{"tp", 2}})})[0].remarks;
+  EXPECT_THAT(remarks, Contains("shard_tensors: axis 'tp': 'add' of h.0.attn.c_proj reads it as a "
+                                "whole"));
+  EXPECT_THAT(remarks, Contains(HasSubstr("shard_tensors: axis 'tp': 'log' reads it as a whole")));
+}
+
+// Logits never exist whole: a chunk has rows of a part of the vocabulary.
+TEST(TensorParallel, DoesTheLossHeadInChunks) {
+  Setting setting = {.mesh = ir::Mesh({{"tp", 2}})};
+  const Outcome one = train({}, nullptr);
+  const int before = train_on(setting)[0].collectives.at("all_reduce tp");
+  setting.options.loss_chunk_bytes = kRows * kBlock * kVocabulary / 2 * 4 / 3;
+  const std::vector<Outcome> all = train_on(setting);
+  expect_same_training(all, one);
+  EXPECT_THAT(all[0].remarks, Contains(HasSubstr("chunk_loss_head: ")));
+  EXPECT_EQ(all[0].collectives.at("all_reduce tp"), before + 2 * 3);
+}
+
+TEST(TensorParallel, LlamaByHeadsThatShareKeys) {
+  Setting setting = {.mesh = ir::Mesh({{"tp", 2}}), .is_llama = true};
+  expect_same_training(train_on(setting), train({.mesh = {}, .is_llama = true}, nullptr));
+}
+
+TEST(TensorParallel, SequenceParallelKeepsActivationsInParts) {
+  Setting setting = {.mesh = ir::Mesh({{"tp", 2}}), .is_sequence_parallel = true};
+  const std::vector<Outcome> all = train_on(setting);
+  expect_same_training(all, train({}, nullptr));
+  EXPECT_GE(all[0].collectives.at("reduce_scatter tp"), 9);
+}
+
+TEST(TensorParallel, WorksWithCopiesAndWithShardedUnits) {
+  const Outcome one = train({}, nullptr);
+  expect_same_training(train_on({.mesh = ir::Mesh({{"dp", 2}, {"tp", 2}})}), one);
+  expect_same_training(train_on({.mesh = ir::Mesh({{"fsdp", 2}, {"tp", 2}})}), one);
+}
+
+TEST(TensorParallel, AllAxesOnEightRanks) {
+  const Setting setting = {.mesh = ir::Mesh({{"dp", 2}, {"fsdp", 2}, {"tp", 2}}),
+                           .strategy = nn::ShardStrategy::kHybrid};
+  expect_same_training(train_on(setting), train({}, nullptr));
+}
+
 // What is set by the model's names before and after compiling is what is read by them.
 TEST(FullySharded, StatesHaveTheNamesAndShapesOfTheModel) {
   comm::run_ranks(3, [](comm::World& world) {
@@ -216,6 +316,26 @@ std::string message_of(Function function) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(TensorParallel, SaysWhatIsWrong) {
+  const ir::Mesh mesh({{"tp", 3}});
+  nn::GPT gpt({.vocab_size = 24, .block_size = 8, .n_layer = 1, .n_head = 4, .n_embd = 16});
+  EXPECT_THAT(message_of([&] { nn::tensor_parallel(gpt, mesh); }),
+              HasSubstr("n_head 4 over 3 ranks of axis 'tp': each has whole heads"));
+  const auto with = [&](nn::TensorParallelRule rule) {
+    return message_of([&] { nn::tensor_parallel(gpt, ir::Mesh({{"tp", 2}}), {rule}); });
+  };
+  EXPECT_THAT(with({"h.*.mlp.c_fc.weight", 2}), HasSubstr("divides dim 2 of parameter"));
+  EXPECT_THAT(with({"h.*.mlp.fc.weight", 1}), HasSubstr("names no parameter of the model"));
+  EXPECT_THAT(with({"h.*.mlp.c_fc.weight", 1, 5}),
+              HasSubstr("its dim 1, 5 tensors side by side, cannot be divided by the 2 ranks"));
+  nn::tensor_parallel(gpt, ir::Mesh({{"tp", 2}}));
+  EXPECT_THAT(with({"wte.weight", 0}), HasSubstr("is divided already"));
+  EXPECT_THAT(message_of([&] {
+                nn::tensor_parallel(gpt, ir::Mesh({{"dp", 2}}));
+              }),
+              HasSubstr("'tp' is not an axis of mesh(dp=2)"));
 }
 
 TEST(FullySharded, SaysWhatIsWrong) {

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What a person sees of meshes that cannot be: each mistake has an error of its own that says what to do.
+# Usage: tests/cli/bad_meshes.sh MONOGRAPH TEXT_FILE
+set -uo pipefail
+monograph=$1 text=$2
+source "$(dirname "$0")/expect.sh"
+
+on_two() {
+  "$monograph" run --nproc-per-node 2 --log-dir "$work/logs" -- train gpt-nano --layers 1 --heads 2 --embd 32 --block 16 \
+    --steps 2 --data "$text" "$@"
+}
+compile() { "$monograph" compile "$@" --backend null; }
+
+expect 2 "mesh\(dp=4\) on a world of 2 ranks: the sizes of its axes must multiply to that" on_two --mesh dp=4
+expect 2 "mesh\(dp=2, tp=2\) on a world of 2 ranks" on_two --mesh dp=2,tp=2
+expect 2 "--batch 1 on 2 ranks: use one row a rank or more" on_two --batch 1
+expect 2 "--mesh ep=2: unknown axis 'ep': use dp, fsdp or tp" compile gpt-nano --mesh ep=2
+expect 2 "--mesh tp: give axes with their sizes, as dp=2,fsdp=4" compile gpt-nano --mesh tp
+expect 2 "mesh axis 'tp' of size 0: give it a name and at least one rank" compile gpt-nano --mesh tp=0
+expect 2 "mesh axis 'dp' stands twice" compile gpt-nano --mesh dp=2,dp=2
+expect 2 "n_head 4 over 3 ranks of axis 'tp': each has whole heads, use a divisor of 4" compile gpt-nano --mesh tp=3
+expect 2 "n_kv_head 2 over 4 ranks of axis 'tp'" compile llama-nano --mesh tp=4
+expect 2 "parameter 'wte.weight' is f32\[255,128\]: its dim 0 cannot be divided by the 2 ranks of axis 'tp'" compile gpt-nano --vocab 255 --mesh tp=2
+expect 2 "model mlp has no plan for tensor parallel training: use a gpt or llama model" compile mlp --mesh tp=2
+expect 2 "block_size 30 over 4 ranks of axis 'tp': sequence parallel" compile gpt-nano --block 30 --mesh tp=4 --sequence-parallel
+expect 2 "--sequence-parallel without axis tp" compile gpt-nano --mesh dp=2 --sequence-parallel
+expect 2 "--strategy shard-grad-op without axis fsdp" compile gpt-nano --mesh dp=2 --strategy shard-grad-op
+expect 2 "strategy hybrid keeps copies of the parts over axis 'dp', which mesh\(fsdp=2\) has not" compile gpt-nano --mesh fsdp=2 --strategy hybrid
+expect 2 "strategy.*zero3.*full-shard" compile gpt-nano --mesh fsdp=2 --strategy zero3
+[ "$failures" -eq 0 ] && echo "all passed"
+exit "$failures"
