@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -95,9 +96,12 @@ TEST_P(MeshPlans, TrainsAsOneRank) {
   const TrainResult& one = one_rank(plan.heads);
   const std::vector<TrainResult> all = run_on(plan, config_of(plan.heads));
   ASSERT_EQ(all[0].losses.size(), 50);
+  double largest = 0;
   for (size_t i = 0; i < one.losses.size(); ++i) {
-    EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
+    largest = std::max(largest, std::abs(all[0].losses[i] / one.losses[i] - 1));
   }
+  EXPECT_LT(largest, 1e-4);
+  RecordProperty("largest_difference", fmt::format("{:.1e}", largest));
   EXPECT_NEAR(all[0].validation_loss / one.validation_loss, 1, 1e-4);
   for (const TrainResult& rank : all) EXPECT_EQ(rank.losses, all[0].losses);
 }

@@ -390,6 +390,44 @@ TEST(Distributed, ARankThatFailsEndsTheStepOfTheOthers) {
   EXPECT_THAT(message, HasSubstr("all_reduce"));
 }
 
+// Copies that would drift apart unseen.
+TEST(Distributed, AGradientThatIsNotReducedIsRefusedBeforeTheFirstStep) {
+  comm::run_ranks(2, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(2);
+    const auto context = runtime::make_mesh_context(mesh, world);
+    const auto train_step = [&](const std::string& verify, bool reduces_own) {
+      nn::MLP model({.vocab_size = kVocabulary, .block_size = kBlock, .n_embd = 8});
+      optim::SGD optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(1e-2)});
+      CompileOptions options;
+      options.verify = verify;
+      Session session({.options = options, .mesh = context});
+      Compiled step = session.compile([&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = model.loss(x, y);
+        const trace::Gradients gradients = loss.backward();
+        trace::Gradients own(gradients.trace().shared_from_this());
+        for (const trace::State& each : gradients.parameters()) {
+          own.add(each,
+                  reduces_own ? trace::all_mean(gradients[each], mesh, "data") : gradients[each]);
+        }
+        optimizer.step(own);
+        return loss;
+      });
+      step(tokens(0, world.rank * 4, 4, kBlock), tokens(1, world.rank * 4, 4, 1));
+    };
+    const CompileOptions standard;
+    train_step(standard.verify, true);
+    train_step("off", false);
+    try {
+      train_step(standard.verify, false);
+      ADD_FAILURE() << "no error";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the ranks of axis 'data' would update '"));
+      EXPECT_THAT(error.what(), HasSubstr("nn::replicate(loss.backward(), mesh, \"data\")"));
+    }
+  });
+}
+
 TEST(Distributed, CollectivesNeedTheirMesh) {
   const ir::Mesh mesh({{"data", 2}});
   const auto message_of = [&](const auto& function) {

@@ -148,6 +148,9 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
   variant->graph = shard(*traced, traced->finish(outputs), variant->record.remarks);
+  if (data_->mesh != nullptr && data_->options.verify != "off") {
+    check_replicas(*traced, *variant->graph, data_->mesh->mesh);
+  }
   variant->signature = {call.types, traced->switches()};
   variant->reads = traced->host_reads();
   variant->numbers = call.journal;

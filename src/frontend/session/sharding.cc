@@ -1,5 +1,6 @@
 #include "frontend/session/sharding.h"
 
+#include "analysis/check_replicas.h"
 #include "base/error.h"
 #include "passes/distribute/shard_tensors.h"
 #include "passes/distribute/shard_units.h"
@@ -45,6 +46,31 @@ std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::
   graph = passes::shard_units(std::move(graph), ranges, context);
   remarks = context.remarks();
   return graph;
+}
+
+void check_replicas(const trace::Trace& trace, const ir::Graph& graph, const ir::Mesh& mesh) {
+  analysis::Axes axes;
+  for (const std::string& axis : mesh.batch_axes()) {
+    if (mesh.size(axis) > 1) axes.insert(axis);
+  }
+  if (axes.empty() || !trace.host_reads().empty()) return;
+  const std::vector<trace::State> states = states_of(trace);
+  std::map<std::string, analysis::Axes> parts;
+  for (const trace::State& state : states) {
+    if (state.tensor_shard()) parts[state.name()] = {state.tensor_shard()->axis};
+  }
+  for (const ir::FlatStates& range : trace::flat_states_of(states)) {
+    parts[range.name] = {range.unit->axis};
+  }
+  const auto found = analysis::check_replicas(graph, axes, axes, parts);
+  if (found.empty()) return;
+  throw_user_error(
+      "the ranks of axis '{}' would update '{}'{} differently: reduce gradients over it, as "
+      "optimizer.step(nn::replicate(loss.backward(), mesh, \"{}\")); with verify off copies may "
+      "differ",
+      found[0].axis, found[0].state,
+      found.size() == 1 ? "" : fmt::format(" and {} other states", found.size() - 1),
+      found[0].axis);
 }
 
 }  // namespace monograph::session

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frontend/trace/trace.h"
+#include "ir/mesh.h"
 
 namespace monograph::session {
 
@@ -13,5 +14,9 @@ std::vector<trace::State> states_of(const trace::Trace& trace);
 // that reads values on the host.
 std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph,
                                  std::vector<passes::Remark>& remarks);
+
+// UserError when the step would make copies of a parameter differ: its gradient is not reduced over
+// an axis whose ranks have parts of the batch. A trace that reads values on the host is not judged.
+void check_replicas(const trace::Trace& trace, const ir::Graph& graph, const ir::Mesh& mesh);
 
 }  // namespace monograph::session

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
+#include "analysis/equal_values.h"
 #include "analysis/liveness.h"
 #include "ir/mesh.h"
 #include "ir/rewriter.h"
@@ -28,49 +28,13 @@ bool is_zero(Value value) {
   return keeps_zeros && std::all_of(node.operands().begin(), node.operands().end(), is_zero);
 }
 
-// The axes over which all ranks have the same value.
-class EqualValues {
- public:
-  explicit EqualValues(const ir::Graph& graph) {
-    for (const auto& node : graph.nodes()) {
-      if (ops::has_trait(*node, ops::kCollective)) {
-        axes_.insert(node->attribute<std::string>("axis"));
-      }
-    }
-  }
-
-  // Nodes are visited in order.
-  void visit(const Node& node) { equal_[&node] = axes_of(node); }
-  // What stands for a visited node.
-  void replace(const Node& node, Value by) { equal_.emplace(by.node, equal_.at(&node)); }
-  bool are_equal(Value value, const std::string& axis) const {
-    const auto found = equal_.find(value.node);
-    return found != equal_.end() && found->second.contains(axis);
-  }
-
- private:
-  std::set<std::string> axes_of(const Node& node) const {
-    if (node.is_placeholder()) return {};
-    std::set<std::string> equal = axes_;
-    for (Value operand : node.operands()) {
-      std::erase_if(equal, [&](const std::string& axis) { return !are_equal(operand, axis); });
-    }
-    if (node.is("all_reduce") || node.is("all_gather") || node.is("broadcast")) {
-      equal.insert(node.attribute<std::string>("axis"));
-    } else if (ops::has_trait(node, ops::kCollective)) {
-      equal.erase(node.attribute<std::string>("axis"));
-    }
-    return equal;
-  }
-
-  std::set<std::string> axes_;
-  std::map<const Node*, std::set<std::string>> equal_;
-};
-
 class Redundancy {
  public:
   Redundancy(ir::Graph& graph, PassContext& context)
-      : build_(graph), context_(context), users_(ir::users_of(graph)), equal_(graph) {
+      : build_(graph),
+        context_(context),
+        users_(ir::users_of(graph)),
+        equal_(analysis::axes_of_collectives(graph)) {
     for (Value root : graph.roots()) roots_.insert(root);
   }
 
@@ -161,7 +125,7 @@ class Redundancy {
   PassContext& context_;
   const ir::ValueMap<std::vector<Node*>> users_;
   ir::ValueSet roots_;
-  EqualValues equal_;
+  analysis::EqualValues equal_;
   std::set<const Node*> left_;
 };
 
