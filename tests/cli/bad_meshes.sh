@@ -13,6 +13,18 @@ compile() { "$monograph" compile "$@" --backend null; }
 
 expect 2 "mesh\(dp=4\) on a world of 2 ranks: the sizes of its axes must multiply to that" on_two --mesh dp=4
 expect 2 "mesh\(dp=2, tp=2\) on a world of 2 ranks" on_two --mesh dp=2,tp=2
+# Rank 1 is started with another option, or as another program: both ranks say so within 10 seconds, before the first step.
+cat >"$work/planted" <<END
+[ "\$RANK" = 1 ] && set -- "\$@" \$PLANTED
+exec "$monograph" train gpt-nano --layers 1 --heads 2 --embd 32 --block 16 --batch 4 --steps 2 --data "$text" "\$@"
+END
+planted() { PLANTED=$1 timeout 10 "$monograph" run --nproc-per-node 2 --log-dir "$work/logs" -- bash "$work/planted" "${@:2}"; }
+for rank in 0 1; do
+  expect 2 "\[$rank\].*the 2 ranks have not compiled the same" planted "--precision bf16"
+  expect 2 "\[$rank\].*the 2 ranks have not compiled the same" planted "--clip 0.5" --mesh tp=2
+done
+expect 2 "option precision: f32 against bf16" planted "--precision bf16" --mesh fsdp=2
+expect 2 "option disable_pass:  against fuse" planted "--disable-pass fuse"
 expect 2 "--batch 1 on 2 ranks: use one row a rank or more" on_two --batch 1
 expect 2 "--mesh ep=2: unknown axis 'ep': use dp, fsdp or tp" compile gpt-nano --mesh ep=2
 expect 2 "--mesh tp: give axes with their sizes, as dp=2,fsdp=4" compile gpt-nano --mesh tp

@@ -270,6 +270,8 @@ TEST(TensorParallel, SequenceParallelKeepsActivationsInParts) {
   const std::vector<Outcome> all = train_on(setting);
   expect_same_training(all, train({}, nullptr));
   EXPECT_GE(all[0].collectives.at("reduce_scatter tp"), 9);
+  // The largest logits, their sums, the targets; gradients of vectors, in one bucket; the norm.
+  EXPECT_EQ(all[0].collectives.at("all_reduce tp"), 5);
 }
 
 TEST(TensorParallel, WorksWithCopiesAndWithShardedUnits) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "ir/rewriter.h"
@@ -35,16 +36,41 @@ class Bucketing {
 
   ir::Rewrite visit(Node& node) {
     if (!node.is("pack")) return ir::keep();
-    std::vector<Reduction> reductions;
-    for (Value operand : node.operands()) {
-      const auto reduction = match(operand);
-      if (!reduction || (!reductions.empty() && !(*reduction == reductions[0]))) return ir::keep();
-      reductions.push_back(*reduction);
+    const std::vector<Run> runs = runs_of(node);
+    if (runs.size() == 1 && !runs[0].reductions.empty())
+      return in_buckets(node, runs[0].reductions);
+    const bool has_buckets = std::any_of(runs.begin(), runs.end(),
+                                         [](const Run& run) { return run.reductions.size() > 1; });
+    if (!has_buckets) return ir::keep();
+    std::vector<Value> parts;
+    for (const Run& run : runs) {
+      parts.push_back(run.reductions.size() > 1
+                          ? in_buckets(node, run.reductions)
+                          : build_.emit("pack", run.operands, node.attributes()));
     }
-    return in_buckets(node, reductions);
+    return build_.emit("cat", parts, {{"axis", int64_t{0}}});
   }
 
  private:
+  // Operands of a pack side by side: reduced alike, or one that is not reduced.
+  struct Run {
+    std::vector<Value> operands;
+    std::vector<Reduction> reductions;  // of each; or empty
+  };
+
+  std::vector<Run> runs_of(const Node& pack) const {
+    std::vector<Run> runs;
+    for (Value operand : pack.operands()) {
+      const auto reduction = match(operand);
+      const bool goes_on = reduction && !runs.empty() && !runs.back().reductions.empty() &&
+                           runs.back().reductions[0] == *reduction;
+      if (!goes_on) runs.emplace_back();
+      runs.back().operands.push_back(operand);
+      if (reduction) runs.back().reductions.push_back(*reduction);
+    }
+    return runs;
+  }
+
   bool is_used_once(Value value) const {
     const auto users = users_.find(value);
     return users != users_.end() && users->second.size() == 1 && !roots_.contains(value);

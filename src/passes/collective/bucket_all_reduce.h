@@ -12,7 +12,7 @@ namespace monograph::passes {
 //           s2 = all_reduce_start(g2, g3, begin=.., count=n2); d2 = all_reduce_done(s2)
 //           p = mul(cat(d1, d2), c)              (g2 lies across the border of both)
 // Needs: operands of products in canonical order; fuse did not run. Keeps: numbers, but for bits of
-// the padding. Several means of one axis only, and of all operands of the pack.
+// the padding. Operands that are reduced otherwise, or not at all, stand between the buckets.
 bool bucket_all_reduce(ir::Graph& graph, PassContext& context);
 
 }  // namespace monograph::passes
