@@ -58,6 +58,51 @@ train::ModelConfig part_of_rank(train::ModelConfig config, const ir::Mesh& mesh)
   return config;
 }
 
+struct DynamicOptions {
+  bool batch = false, time = false;
+};
+
+// Axis 0 of all inputs are rows, axis 1 of tokens is time.
+session::DynamicShapes dynamic_shapes_of(const train::Model& model, const DynamicOptions& dynamic,
+                                         const std::vector<std::string>& names) {
+  if (dynamic.time && model.is_image_model()) {
+    throw_user_error("--dynamic-time of an image model: use --dynamic-batch");
+  }
+  session::DynamicShapes shapes;
+  const std::vector<ir::TensorType> types = model.input_types();
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::vector<session::Dim> dims(1);
+    if (dynamic.batch) dims[0] = {"batch", 1, types[i].shape[0]};
+    if (dynamic.time && types[i].shape.rank() > 1) dims.push_back({"time", 2, types[i].shape[1]});
+    shapes[names[i]] = std::move(dims);
+  }
+  return shapes;
+}
+
+// Says how many compilations the ranges took: sizes below the largest are one more where the model
+// does something else at the largest.
+void print_dynamic(const session::CompileOptions& options, session::Compiled& step,
+                   std::vector<ir::TensorType> types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::vector<int64_t> dims = types[i].shape.dims();
+    const std::vector<session::Dim>& declared = options.dynamic_shapes.at(options.input_names[i]);
+    for (size_t axis = 0; axis < declared.size(); ++axis) {
+      if (declared[axis].max > declared[axis].min) --dims[axis];
+    }
+    types[i].shape = ir::Shape(std::move(dims));
+  }
+  step.graph(types);
+  for (const std::string& each : step.specializations()) fmt::print("dynamic   {}\n", each);
+  if (!step.specializations().empty()) return;
+  std::string ranges;
+  for (const session::Dim& dim : options.dynamic_shapes.begin()->second) {
+    if (dim.is_fixed()) continue;
+    ranges += fmt::format("{}{} {}..{}", ranges.empty() ? "" : ", ", dim.name, dim.min, dim.max);
+  }
+  const int count = step.num_signatures();
+  fmt::print("dynamic   {}: {} compilation{}\n", ranges, count, count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 int run_compile(std::span<const std::string> args) {
@@ -66,12 +111,16 @@ int run_compile(std::span<const std::string> args) {
   Show what;
   StepShape shape;
   bool json = false;
+  DynamicOptions dynamic;
   Arguments arguments("monograph compile",
                       "compiles a model's training step and says what came out");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
   arguments.option("accumulate", &shape.num_micro_batches,
                    "micro-batches that a step's rows are split into, one after the other");
+  arguments.option("dynamic-batch", &dynamic.batch, "compile once for 1 to --batch rows");
+  arguments.option("dynamic-time", &dynamic.time,
+                   "compile once for 2 to --block tokens of context");
   arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
   arguments.option("print", &what.graph, "print the graph after all passes");
   arguments.option("program", &what.program, "print the steps and where their bytes lie");
@@ -92,6 +141,9 @@ int run_compile(std::span<const std::string> args) {
     nn::fully_shard(model->module(), shape.mesh,
                     {.strategy = nn::parse_shard_strategy(mesh.strategy)});
   }
+  options.input_names = {"inputs", "targets"};
+  const bool is_dynamic = dynamic.batch || dynamic.time;
+  if (is_dynamic) options.dynamic_shapes = dynamic_shapes_of(*model, dynamic, options.input_names);
   session::Session session({.options = options});
   auto step = session.compile_traced(training_step(*model, shape), options);
   const ir::Graph& traced = step.graph(model->input_types());
@@ -105,6 +157,7 @@ int run_compile(std::span<const std::string> args) {
   if (what.remarks) show_remarks(step.trace_record(model->input_types()).remarks);
   show(what, traced, build);
   train::print(stdout, report);
+  if (is_dynamic) print_dynamic(options, step, model->input_types());
   if (build != nullptr) {
     const double bandwidth = ir::DeviceSpec::named(options.target).copy_bandwidth;
     train::print(stdout, train::make_gpu_rows(*build, bandwidth));

@@ -47,7 +47,7 @@ class Lowering {
     }
     for (const auto& node : body_.nodes()) emit(*node);
     for (size_t i = 0; i < body_.outputs().size(); ++i) emit_output(static_cast<int>(i));
-    schedule_loop(loop_, target_.device);
+    schedule_loop(loop_, target_.device, target_.like);
     count_bytes();
     ir::verify(loop_);
     return {std::move(loop_), std::move(arguments_), bytes_moved_, bytes_least_};

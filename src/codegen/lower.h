@@ -25,6 +25,8 @@ struct LoweringTarget {
   // GPUs: bytes that the address of each operand, then of each result, is a multiple of. Empty:
   // unknown.
   std::vector<int64_t> alignments = {};
+  // The same kernel at other sizes, whose schedule is taken; null: the best for these sizes.
+  const ir::Loop* like = nullptr;
 };
 
 // Lowers the body of a fused node. Strides are in elements, one list an operand and a result; the

@@ -111,9 +111,17 @@ bool is_sink(const Instruction& i) {
   return i.kind == Kind::kStore || i.kind == Kind::kAccumulate || i.kind == Kind::kReduce;
 }
 
-void schedule_loop(Loop& loop, const ir::DeviceSpec& device) {
+void schedule_loop(Loop& loop, const ir::DeviceSpec& device, const Loop* like) {
   choose_sweeps(loop);
-  if (device.is_cuda()) {
+  if (like != nullptr && like->instructions.size() == loop.instructions.size()) {
+    loop.split = like->split;
+    loop.num_blocks = like->num_blocks;
+    loop.num_sweeps = like->num_sweeps;
+    for (size_t i = 0; i < loop.instructions.size(); ++i) {
+      loop.instructions[i].keep = like->instructions[i].keep;
+      loop.instructions[i].sweep = like->instructions[i].sweep;
+    }
+  } else if (device.is_cuda()) {
     keep_row_on_chip(loop, device);
     choose_gpu_split(loop, device);
   } else {

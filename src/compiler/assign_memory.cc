@@ -13,13 +13,17 @@ using ir::Segment;
 // Until then, an address in scratch has its buffer's number in the upper bits.
 constexpr int kBufferShift = 44;  // a buffer has at most 16 TiB
 
+}  // namespace
+
 int buffer_of(const Address& address) {
   return static_cast<int>(address.offset >> kBufferShift);
 }
 
-int64_t bytes_inside(const Address& address) {
+int64_t bytes_in_buffer(const Address& address) {
   return address.offset & ((int64_t{1} << kBufferShift) - 1);
 }
+
+namespace {
 
 // Lifetimes of the buffers that some step names, and of their parts.
 class Lifetimes {
@@ -42,7 +46,7 @@ class Lifetimes {
     lifetime.end = at_step;
     if (lifetime.parts.empty()) return;
     const auto part =
-        std::upper_bound(buffer.parts.begin(), buffer.parts.end(), bytes_inside(address)) -
+        std::upper_bound(buffer.parts.begin(), buffer.parts.end(), bytes_in_buffer(address)) -
         buffer.parts.begin() - 1;
     int& begin = lifetime.parts[part].begin;
     begin = std::min(begin, at_step);
@@ -88,7 +92,7 @@ std::vector<passes::Lifetime> assign_memory(ir::Program& program,
     for_each_address(step, [&](Address& address) {
       if (address.segment != Segment::kScratch) return;
       const size_t number = found.number(buffer_of(address));
-      address.offset = plan.offsets[number] + bytes_inside(address);
+      address.offset = plan.offsets[number] + bytes_in_buffer(address);
     });
   }
   int64_t persistent = 0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codegen/lower.h"
 #include "compiler/assign_memory.h"
+#include "ir/graph_table.h"
 #include "ir/program/attention_workspace.h"
 #include "ir/state_role.h"
 #include "ops/collective/collective.h"
@@ -59,10 +60,11 @@ ir::ImageSizes image_sizes(const Sizes& s) {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device)
-      : graph_(graph), layout_(layout), device_(device), buffers_(layout.buffers) {}
+  ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device,
+                 const ir::Program* like)
+      : graph_(graph), layout_(layout), device_(device), like_(like), buffers_(layout.buffers) {}
 
-  ir::Program run(std::vector<passes::Lifetime>* scratch) {
+  UnplacedProgram run() {
     for (const auto& node : graph_.nodes()) {
       if (node->body() != nullptr) {
         add_kernel(*node);
@@ -89,9 +91,7 @@ class ProgramBuilder {
       }
     }
     add_tensors();
-    std::vector<passes::Lifetime> lifetimes = assign_memory(program_, buffers_);
-    if (scratch != nullptr) *scratch = std::move(lifetimes);
-    return std::move(program_);
+    return {std::move(program_), std::move(buffers_)};
   }
 
  private:
@@ -132,7 +132,7 @@ class ProgramBuilder {
   void add_kernel(const Node& node) {
     StrideLists operand_strides, result_strides;
     ir::KernelStep work;
-    codegen::LoweringTarget target{device_};
+    codegen::LoweringTarget target{device_, {}, loop_to_follow()};
     const auto add_argument = [&](Value value) {
       work.arguments.push_back(address_of(value));
       if (device_.is_cuda()) target.alignments.push_back(alignment_of(work.arguments.back()));
@@ -164,23 +164,34 @@ class ProgramBuilder {
   // Equal bodies with equal strides, as in equal layers, are lowered once.
   const Lowered& lower(const ir::Graph& body, const StrideLists& operands,
                        const StrideLists& results, const codegen::LoweringTarget& target) {
-    Hasher hasher;
-    const Hash body_hash = body.hash();
-    hasher.add_bytes(&body_hash, sizeof body_hash);
+    std::vector<int64_t> key = {bodies_.add(body)};
     for (const StrideLists* lists : {&operands, &results}) {
       for (const auto& strides : *lists) {
-        hasher.add(static_cast<int64_t>(strides.size()));
-        for (int64_t stride : strides) hasher.add(stride);
+        key.push_back(static_cast<int64_t>(strides.size()));
+        key.insert(key.end(), strides.begin(), strides.end());
       }
     }
-    for (int64_t alignment : target.alignments) hasher.add(alignment);
-    const auto [found, is_new] = lowered_.try_emplace(hasher.finish());
+    key.insert(key.end(), target.alignments.begin(), target.alignments.end());
+    if (target.like != nullptr) key.push_back(target.like - like_->kernels.data());
+    const auto [found, is_new] = lowered_.try_emplace(std::move(key));
     if (is_new) {
       codegen::LoweredKernel lowered = codegen::lower_kernel(body, operands, results, target);
       found->second = {kernel_number(std::move(lowered.loop)), std::move(lowered.scalars),
                        lowered.bytes_moved, lowered.bytes_least};
     }
     return found->second;
+  }
+
+  // The Loop of the other program's kernel at this place among the kernels.
+  const ir::Loop* loop_to_follow() {
+    if (like_ == nullptr) return nullptr;
+    for (; next_to_follow_ < like_->steps.size(); ++next_to_follow_) {
+      const auto* kernel = std::get_if<ir::KernelStep>(&like_->steps[next_to_follow_].work);
+      if (kernel == nullptr) continue;
+      ++next_to_follow_;
+      return &like_->kernels[kernel->kernel];
+    }
+    return nullptr;
   }
 
   void describe_body(const ir::Graph& body, ir::Step& step) {
@@ -397,18 +408,29 @@ class ProgramBuilder {
   const ir::Graph& graph_;
   const passes::Layout& layout_;
   const ir::DeviceSpec& device_;
+  const ir::Program* const like_;
+  size_t next_to_follow_ = 0;  // step of like_
   std::vector<passes::LayoutBuffer> buffers_;
   ir::Program program_;
   std::unordered_map<std::string, size_t> kernels_;  // by Loop text
-  std::map<Hash, Lowered> lowered_;                  // by body and strides
+  ir::GraphTable bodies_;                            // of kernels, told apart by structure
+  std::map<std::vector<int64_t>, Lowered> lowered_;  // by body, strides and the Loop followed
   std::unordered_map<const Node*, int> starts_;      // step of each collective
 };
 
 }  // namespace
 
+UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
+                                       const ir::DeviceSpec& device, const ir::Program* like) {
+  return ProgramBuilder(graph, layout, device, like).run();
+}
+
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
                           const ir::DeviceSpec& device, std::vector<passes::Lifetime>* scratch) {
-  return ProgramBuilder(graph, layout, device).run(scratch);
+  UnplacedProgram built = build_unplaced_program(graph, layout, device);
+  std::vector<passes::Lifetime> lifetimes = assign_memory(built.program, built.buffers);
+  if (scratch != nullptr) *scratch = std::move(lifetimes);
+  return std::move(built.program);
 }
 
 }  // namespace monograph::compiler

@@ -14,4 +14,16 @@ ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
                           const ir::DeviceSpec& device,
                           std::vector<passes::Lifetime>* scratch = nullptr);
 
+// The same before scratch has offsets: addresses there are those of address_in_buffer
+// (assign_memory.h).
+struct UnplacedProgram {
+  ir::Program program;
+  std::vector<passes::LayoutBuffer> buffers;
+};
+
+// `like`: the same step at other sizes, whose kernels' schedules are taken; null: none.
+UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
+                                       const ir::DeviceSpec& device,
+                                       const ir::Program* like = nullptr);
+
 }  // namespace monograph::compiler

@@ -6,7 +6,9 @@
 
 #include "analysis/memory_classes.h"
 #include "base/error.h"
+#include "compiler/assign_memory.h"
 #include "compiler/build_program.h"
+#include "compiler/compile_unplaced.h"
 
 namespace monograph::compiler {
 namespace {
@@ -24,13 +26,17 @@ class Compiler {
  public:
   Compiler(passes::StateLayout& states, const PassOptions& options, const MemoryBudget& budget)
       : states_(states), options_(options), budget_(budget) {}
+  // For compile_unplaced: memory is planned elsewhere, so nothing is made again to save some.
+  Compiler(passes::StateLayout& states, const PassOptions& options, const ir::Program* like,
+           std::vector<passes::LayoutBuffer>& buffers)
+      : states_(states), options_(options), like_(like), buffers_(&buffers) {}
 
   Compilation run(const ir::Graph& traced) {
     result_.num_traced_nodes = traced.num_nodes();
     context_.link = options_.link;
     if (options_.device.is_cuda()) context_.loss_chunk_bytes = kGpuLossChunkBytes;
     if (options_.loss_chunk_bytes > 0) context_.loss_chunk_bytes = options_.loss_chunk_bytes;
-    if (!options_.device.is_cuda()) {
+    if (!options_.device.is_cuda() && buffers_ == nullptr) {
       context_.set_memory_goal({.live_bytes = 0, .max_cost = kFreeRecomputation});
     }
     std::unique_ptr<ir::Graph> graph = traced.clone();
@@ -65,7 +71,13 @@ class Compiler {
       lineage->end(*graph, "layout", graph->num_nodes() != num_nodes);  // adds copies
       result_.lineage = lineage->take();
     }
-    result_.program = build_program(*graph, layout, options_.device, &result_.scratch);
+    UnplacedProgram built = build_unplaced_program(*graph, layout, options_.device, like_);
+    if (buffers_ == nullptr) {
+      result_.scratch = assign_memory(built.program, built.buffers);
+    } else {
+      *buffers_ = std::move(built.buffers);
+    }
+    result_.program = std::move(built.program);
     result_.graph = std::move(graph);
     layout_remarks_ = context.remarks();
     result_.lower_ns += std::chrono::nanoseconds(Clock::now() - start).count();
@@ -113,6 +125,8 @@ class Compiler {
   passes::StateLayout& states_;
   const PassOptions& options_;
   const MemoryBudget budget_;
+  const ir::Program* const like_ = nullptr;
+  std::vector<passes::LayoutBuffer>* const buffers_ = nullptr;  // null: memory is planned here
   passes::PassContext context_;
   std::optional<LineageRecorder> lineage_;      // where asked for
   std::vector<passes::Remark> layout_remarks_;  // of the last try
@@ -124,6 +138,12 @@ class Compiler {
 Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
                     const PassOptions& options, const MemoryBudget& budget) {
   return Compiler(states, options, budget).run(traced);
+}
+
+Compilation compile_unplaced(const ir::Graph& traced, passes::StateLayout& states,
+                             const PassOptions& options, const ir::Program* like,
+                             std::vector<passes::LayoutBuffer>& buffers) {
+  return Compiler(states, options, like, buffers).run(traced);
 }
 
 }  // namespace monograph::compiler

@@ -26,6 +26,10 @@ expect 2 "mode='max-autotune' is of backend cuda" "$monograph" compile gpt-nano 
 expect 2 "--timeline takes --device cuda" "$monograph" train gpt-nano --data "$text" --timeline "$work/t"
 expect 2 "no language model is called 'resnet50': use one of mlp" "$monograph" train resnet50 --data "$text"
 expect 2 "model resnet-tiny takes no --heads: it has --image, --classes and --batch" "$monograph" compile resnet-tiny --heads 2
+expect 0 "^dynamic +batch 1\.\.4, time 2\.\.16: 2 compilations" "$monograph" compile gpt-nano "${small[@]}" --dynamic-batch --dynamic-time
+expect 0 "^dynamic +batch 1\.\.64: 1 compilation" "$monograph" compile mlp --dynamic-batch
+expect 2 "dynamic.* with backend null: use backend cpu" "$monograph" compile mlp --dynamic-batch --backend null
+expect 2 "dynamic-time of an image model: use --dynamic-batch" "$monograph" compile resnet-tiny --dynamic-time
 expect 0 "memory +peak" "$monograph" compile resnet-tiny --image 16 --batch 2 --classes 3
 expect 2 "no-such-compiler" env CXX=no-such-compiler "$monograph" compile gpt-nano "${small[@]}"
 expect 0 "codegen +[0-9]+ kernels .* 0 from cache" "$monograph" compile gpt-nano "${small[@]}"

@@ -37,9 +37,9 @@ std::string initial_text(Reduction reduction, CType type) {
   return "-9223372036854775807L - 1";
 }
 
-Accumulators::Accumulators(const ir::Loop& loop, const ValueTypes& types,
+Accumulators::Accumulators(const ir::Loop& loop, const ir::Loop& bounds, const ValueTypes& types,
                            const Addresses& addresses)
-    : loop_(loop), types_(types), addresses_(addresses) {
+    : loop_(loop), bounds_(bounds), types_(types), addresses_(addresses) {
   for (int id = 0; id < static_cast<int>(loop.instructions.size()); ++id) {
     if (at(id).kind == InstructionKind::kAccumulate) ids_.push_back(id);
   }
@@ -145,9 +145,10 @@ void Accumulators::finish_scalar(SourceWriter& out, int id) const {
 void Accumulators::finish_columns(SourceWriter& out, int id) const {
   const ir::Access& access = at(id).access;
   const int64_t columns = loop_.inner_extent;
-  const int64_t tile = std::min(columns, kColumnTile);
+  const int64_t most = bounds_.inner_extent;
+  const int64_t tile = std::min(most, kColumnTile);
   out.line("// adds the blocks' %{}, column by column", id);
-  if (columns * loop_.num_blocks >= kParallelPartials && columns > tile) {
+  if (most * loop_.num_blocks >= kParallelPartials && most > tile) {
     out.pragma("omp parallel for schedule(static)");
   }
   out.open("for (long low = 0; low < {}; low += {}) {{", columns, tile);

@@ -23,7 +23,9 @@ std::string initial_text(ir::Reduction reduction, CType type);
 // the result does not depend on the number of threads.
 class Accumulators {
  public:
-  Accumulators(const ir::Loop& loop, const ValueTypes& types, const Addresses& addresses);
+  // `bounds`: the same loop at the largest sizes that it runs at (see render).
+  Accumulators(const ir::Loop& loop, const ir::Loop& bounds, const ValueTypes& types,
+               const Addresses& addresses);
 
   bool empty() const { return ids_.empty(); }
   void open_block(SourceWriter& out) const;
@@ -47,6 +49,7 @@ class Accumulators {
   void finish_columns(SourceWriter& out, int id) const;
 
   const ir::Loop& loop_;
+  const ir::Loop& bounds_;
   const ValueTypes& types_;
   const Addresses& addresses_;
   std::vector<int> ids_;

@@ -18,7 +18,8 @@ bool has_address(const ir::Instruction& i) {
 
 }  // namespace
 
-Addresses::Addresses(const ir::Loop& loop) : loop_(loop), is_used_(loop.row_extents.size(), false) {
+Addresses::Addresses(const ir::Loop& loop, const ir::Loop& bounds)
+    : loop_(loop), bounds_(bounds), is_used_(loop.row_extents.size(), false) {
   for (const ir::Instruction& i : loop.instructions) {
     if (!has_address(i) || steps_evenly(i.access)) continue;
     for (size_t axis = 0; axis < is_used_.size(); ++axis) {
@@ -80,7 +81,7 @@ std::vector<std::string> Addresses::row_index_lines() const {
 }
 
 std::string_view Addresses::row_type() const {
-  return loop_.num_rows() < INT32_MAX ? "int" : "long";
+  return bounds_.num_rows() < INT32_MAX ? "int" : "long";
 }
 
 bool Addresses::splits_inner() const {
@@ -88,8 +89,8 @@ bool Addresses::splits_inner() const {
 }
 
 int64_t Addresses::capacity() const {
-  if (!splits_inner()) return loop_.inner_extent;
-  const int64_t even = (loop_.inner_extent + loop_.num_blocks - 1) / loop_.num_blocks;
+  if (!splits_inner()) return bounds_.inner_extent;
+  const int64_t even = (bounds_.inner_extent + loop_.num_blocks - 1) / loop_.num_blocks;
   return (even + kColumnAlignment - 1) / kColumnAlignment * kColumnAlignment;
 }
 
@@ -98,7 +99,7 @@ std::string Addresses::length() const {
 }
 
 std::string_view Addresses::column_type() const {
-  return loop_.inner_extent < INT32_MAX ? "int" : "long";
+  return bounds_.inner_extent < INT32_MAX ? "int" : "long";
 }
 
 }  // namespace monograph::codegen

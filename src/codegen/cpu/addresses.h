@@ -10,7 +10,8 @@ namespace monograph::codegen {
 // C++ text of where the accesses of a loop lie, and of the part of a row that a block works on.
 class Addresses {
  public:
-  explicit Addresses(const ir::Loop& loop);
+  // `bounds`: the same loop at the largest sizes that it runs at (see render).
+  Addresses(const ir::Loop& loop, const ir::Loop& bounds);
 
   // The element number at the start of the block's part of the row: "512L * row + 64L * low + 5".
   std::string first(const ir::Access& access) const;
@@ -29,6 +30,7 @@ class Addresses {
   int64_t stride(const ir::Access& access, size_t axis) const;
 
   const ir::Loop& loop_;
+  const ir::Loop& bounds_;
   std::vector<bool> is_used_;  // row indices
 };
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/cpu/kernel_source.h"
 #include "codegen/cpu/prelude.h"
 #include "codegen/cpu/render.h"
 #include "codegen/cpu/toolchain.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 struct Kernel {
   std::string symbol;
-  std::string source;  // its Loop as a comment, then the function
+  std::string source;  // the function, after its Loop as a comment where it has one
   KeyParts key;
   KernelFunction function = nullptr;
   std::string source_path;
@@ -54,8 +55,8 @@ bool is_disk_trouble(const std::string& output) {
 
 class Compilation {
  public:
-  Compilation(std::span<const ir::Loop> loops, const CompileOptions& options)
-      : loops_(loops),
+  Compilation(std::span<const KernelSource> sources, const CompileOptions& options)
+      : sources_(sources),
         toolchain_(find_toolchain(options.compiler, options.cancelled)),
         cache_(cache_directory(options.cache_directory)),
         cancelled_(options.cancelled),
@@ -65,7 +66,7 @@ class Compilation {
   CompiledKernels run() {
     const auto start = std::chrono::steady_clock::now();
     std::vector<Kernel*> order;
-    for (const ir::Loop& loop : loops_) order.push_back(&kernel_of(loop));
+    for (const KernelSource& source : sources_) order.push_back(&kernel_of(source));
     std::vector<Kernel*> missing;
     for (auto& [text, kernel] : kernels_) {
       if (!load_from_cache(kernel)) missing.push_back(&kernel);
@@ -87,15 +88,14 @@ class Compilation {
   }
 
  private:
-  Kernel& kernel_of(const ir::Loop& loop) {
-    const std::string text = loop.str();
-    const auto [found, is_new] = kernels_.try_emplace(text);
+  Kernel& kernel_of(const KernelSource& source) {
+    const auto [found, is_new] = kernels_.try_emplace(source.identity);
     Kernel& kernel = found->second;
     if (is_new) {
-      kernel.symbol = "kernel_" + hash_of(text).hex();
-      kernel.source = commented(text) + render(loop, kernel.symbol);
+      kernel.symbol = "kernel_" + hash_of(source.identity).hex();
+      kernel.source = source.text(kernel.symbol);
       // Of the source too, so that no change of the renderer can be forgotten.
-      kernel.key = {{"loop", hash_of(text).hex()},
+      kernel.key = {{"loop", hash_of(source.identity).hex()},
                     {"source", Hasher().add(prelude()).add(kernel.source).finish().hex()},
                     {"compiler", toolchain_.version},
                     {"command", fmt::format("{}", fmt::join(toolchain_.command, " "))},
@@ -235,7 +235,7 @@ class Compilation {
                          program, result.exit_status, unit.source.string(), result.output);
   }
 
-  std::span<const ir::Loop> loops_;
+  std::span<const KernelSource> sources_;
   Toolchain toolchain_;
   KernelCache cache_;
   const std::atomic<bool>* const cancelled_;
@@ -247,9 +247,21 @@ class Compilation {
 
 }  // namespace
 
+CompiledKernels compile_sources(std::span<const KernelSource> sources,
+                                const CompileOptions& options) {
+  if (sources.empty()) return {};
+  return Compilation(sources, options).run();
+}
+
 CompiledKernels compile_loops(std::span<const ir::Loop> loops, const CompileOptions& options) {
-  if (loops.empty()) return {};
-  return Compilation(loops, options).run();
+  std::vector<KernelSource> sources;
+  for (const ir::Loop& loop : loops) {
+    std::string identity = loop.str();
+    sources.push_back({identity, [&loop, identity](const std::string& symbol) {
+                         return commented(identity) + render(loop, symbol);
+                       }});
+  }
+  return compile_sources(sources, options);
 }
 
 }  // namespace monograph::codegen

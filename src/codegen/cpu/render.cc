@@ -23,13 +23,14 @@ constexpr int kRandomTile = 1024;      // columns whose random numbers are made 
 
 class Renderer {
  public:
-  Renderer(const ir::Loop& loop, std::string_view name)
+  Renderer(const ir::Loop& loop, std::string_view name, const ir::Loop& bounds)
       : loop_(loop),
         name_(name),
         types_(loop),
-        addresses_(loop),
+        addresses_(loop, bounds),
         plan_(loop),
-        accumulators_(loop, types_, addresses_),
+        is_parallel_(SweepPlan(bounds).cost() >= kParallelCost),
+        accumulators_(loop, bounds, types_, addresses_),
         is_prepared_(loop.instructions.size(), false) {}
 
   std::string run() {
@@ -182,7 +183,7 @@ class Renderer {
     if (loop_.num_blocks == 1) {
       out_.open("{{");
     } else {
-      if (plan_.cost() >= kParallelCost) out_.pragma("omp parallel for schedule(static)");
+      if (is_parallel_) out_.pragma("omp parallel for schedule(static)");
       out_.open("for (int block = 0; block < {}; ++block) {{", loop_.num_blocks);
     }
     if (addresses_.splits_inner()) {
@@ -387,6 +388,7 @@ class Renderer {
   ValueTypes types_;
   Addresses addresses_;
   SweepPlan plan_;
+  bool is_parallel_;
   Accumulators accumulators_;
   std::vector<bool> is_prepared_;
   SourceWriter out_;
@@ -394,9 +396,9 @@ class Renderer {
 
 }  // namespace
 
-std::string render(const ir::Loop& loop, std::string_view name) {
+std::string render(const ir::Loop& loop, std::string_view name, const ir::Loop* bounds) {
   ir::verify(loop);
-  return Renderer(loop, name).run();
+  return Renderer(loop, name, bounds != nullptr ? *bounds : loop).run();
 }
 
 }  // namespace monograph::codegen

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "ops/registry.h"
+
 namespace monograph::session {
 namespace {
 
@@ -19,6 +21,15 @@ void write_nodes(EventLog& events, std::string_view frame_key, const ir::Graph& 
                   {"line", int64_t{place.line}},
                   {"scope", place.scope}});
   }
+}
+
+// Of a step: products, attention, convolutions.
+double product_flops(const ir::Graph& traced) {
+  double flops = 0;
+  for (const auto& node : traced.nodes()) {
+    if (ops::has_trait(*node, ops::kLibrary)) flops += ops::cost_of(*node).flops;
+  }
+  return flops;
 }
 
 // Of the nodes in generated kernels.
@@ -103,15 +114,24 @@ void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& 
                 {"kernels", num_kernels},
                 {"fused_kernels", fusion.num_kernels},
                 {"fused_share", fusion.share},
-                {"kernels_from_cache", num_from_cache}});
+                {"kernels_from_cache", num_from_cache},
+                {"product_flops", product_flops(traced)}});
 }
 
 void write_recompile(EventLog& events, std::string_view frame_key, size_t num_signatures,
-                     std::string_view reason) {
+                     std::span<const GuardMiss> misses) {
+  const std::string reason = to_text(misses);
+  const GuardMiss first = misses.empty() ? GuardMiss() : misses[0];
   events.write(EventLevel::kInfo, EventCategory::kCompile, "recompile",
                {{"frame_key", frame_key},
                 {"signature", static_cast<int64_t>(num_signatures)},
-                {"recompile_reason", reason}});
+                {"recompile_reason", reason},
+                {"guard", first.guard},
+                {"expected", first.expected},
+                {"got", first.got},
+                {"file", first.place.file},
+                {"line", int64_t{first.place.line}},
+                {"fix", first.fix}});
 }
 
 void write_breaks(EventLog& events, std::string_view frame_key,

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/event.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/guards.h"
 #include "frontend/session/session.h"
 #include "frontend/trace/host_read.h"
 
@@ -25,8 +27,9 @@ namespace monograph::session {
 void write_build(EventLog& events, std::string_view frame_key, const ir::Graph& traced,
                  const TraceRecord& record, const Build* build, std::string_view backend,
                  int64_t ns);
+// `misses`: the guards because of which it compiled again; the first is written field by field.
 void write_recompile(EventLog& events, std::string_view frame_key, size_t num_signatures,
-                     std::string_view reason);
+                     std::span<const GuardMiss> misses);
 
 void write_breaks(EventLog& events, std::string_view frame_key,
                   const std::vector<trace::HostRead>& reads);

@@ -64,7 +64,10 @@ class Cpu : public Executable {
     build_.compilation =
         compiler::compile(graph, states.layout(), pass_options(options), memory_budget(options));
     states.fit_layout();
-    supply_ = std::make_unique<KernelSupply>(program(), options, mesh_);
+    const auto compile = [this](const codegen::CompileOptions& with) {
+      return codegen::compile_loops(program().kernels, with);
+    };
+    supply_ = std::make_unique<KernelSupply>(program(), compile, options, mesh_);
     note_supply();
   }
 
@@ -107,7 +110,9 @@ class Cpu : public Executable {
     if (executor_ && !has_other_kernels && bound_to_ == states_.num_moves()) return;
     bound_to_ = states_.num_moves();
     executor_.reset();  // first: it holds memory of the ranks' communicators
-    executor_ = std::make_unique<runtime::Executor>(program(), supply_->kernels(), states_.bases(),
+    auto kernels = supply_->is_eager() ? eager_kernels(program().kernels)
+                                       : runtime::as_kernels(supply_->compiled().functions);
+    executor_ = std::make_unique<runtime::Executor>(program(), std::move(kernels), states_.bases(),
                                                     mesh_.get());
     executor_->measure_steps(is_measuring_);
   }

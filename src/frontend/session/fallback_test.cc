@@ -171,6 +171,44 @@ TEST_F(FallbackTest, ATimeoutThatIsNeverReachedChangesNothing) {
   EXPECT_THROW(train(options("g++", "-1"), five_steps), UserError);
 }
 
+// Sizes of a dynamic dim change while the compiler works, and after.
+TEST_F(FallbackTest, AStepOfManySizesRunsBeforeItsKernelsAreThere) {
+  const auto function = [](const Tensor& x) { return sum(exp(x - amax(x, {1}, true)) * 3.0, {0}); };
+  CompileOptions with = options(compiler_that(folder_, "slow", "sleep 1"), "0.1");
+  with.input_names = {"x"};
+  with.dynamic_shapes = {{"x", {{"batch", 1, 32}}}};
+  Compiled step = compile(function, with);
+  Compiled expected = compile(function, {.backend = "interpret", .recompile_limit = 64});
+  int num_after = 0, num_before = 0;
+  for (int64_t i = 0; num_after < 4; ++i) {
+    ASSERT_LT(i, 4000);
+    const ir::Literal x = ir::Literal::from({ir::DType::kF32, {1 + i * 7 % 32, 5}}, [&](int64_t k) {
+      return static_cast<double>((k + i) % 7) / 4 - 0.6;
+    });
+    const ir::Literal sums = step(x).values[0], right = expected(x).values[0];
+    for (int64_t k = 0; k < 5; ++k) ASSERT_NEAR(sums.get(k), right.get(k), 1e-4) << i;
+    const Fallback& fallback = step.executable({x.type()}).build()->fallback;
+    ++(fallback.swapped_after_ns < 0 ? num_before : num_after);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(num_before, 1);
+  EXPECT_EQ(step.num_signatures(), 1);
+}
+
+TEST_F(FallbackTest, AStepOfManySizesOutlivesACompilerThatFails) {
+  CompileOptions with = options(compiler_that(folder_, "fails", "echo no room >&2; exit 1"), "0");
+  with.input_names = {"x"};
+  with.dynamic_shapes = {{"x", {{"batch", 1, 32}}}};
+  with.suppress_errors = true;
+  Compiled step = compile([](const Tensor& x) { return sum(x * 2.0); }, with);
+  for (const int64_t size : {32, 1, 9}) {
+    EXPECT_EQ(
+        step(ir::Literal::from({ir::DType::kF32, {size, 2}}, [](int64_t) { return 1.0; })).loss(),
+        4.0 * static_cast<double>(size));
+  }
+  EXPECT_EQ(step.num_signatures(), 1);
+}
+
 // One rank's compiler is slow: all begin without compiled kernels, and all take them in one step.
 TEST_F(FallbackTest, OneSlowRankOfFourHoldsAllToOneStep) {
   const std::string slow = compiler_that(folder_, "slow", "sleep 1");

@@ -10,6 +10,7 @@
 #include "codegen/cache/directory.h"
 #include "codegen/cache/maintenance.h"
 #include "frontend/session/agreement.h"
+#include "runtime/cpu/eager/vector_kernel.h"
 
 namespace monograph::session {
 namespace {
@@ -45,15 +46,17 @@ double automatic_timeout(const ir::Program& program, const std::string& cache_di
   return limit;
 }
 
-KernelSupply::KernelSupply(const ir::Program& program, const CompileOptions& options,
+KernelSupply::KernelSupply(const ir::Program& program, CompileKernels compile,
+                           const CompileOptions& options,
                            std::shared_ptr<const runtime::MeshContext> mesh)
     : program_(program),
+      compile_(std::move(compile)),
       options_(options),
       mesh_(std::move(mesh)),
       asks_ranks_(mesh_ != nullptr && mesh_->store != nullptr && mesh_->mesh.num_ranks() > 1 &&
                   (compile_timeout_seconds(options) != 0 || options.suppress_errors) &&
                   has_collectives(program)) {
-  thread_ = std::thread([this] { compile(); });
+  thread_ = std::thread([this] { this->compile(); });
   try {
     double limit = compile_timeout_seconds(options_);
     if (limit < 0) {
@@ -79,9 +82,9 @@ void KernelSupply::compile() {
   codegen::CompiledKernels result;
   std::exception_ptr error;
   try {
-    result = codegen::compile_loops(program_.kernels, {.compiler = options_.compiler,
-                                                       .cache_directory = options_.cache_dir,
-                                                       .cancelled = &cancelled_});
+    result = compile_({.compiler = options_.compiler,
+                       .cache_directory = options_.cache_dir,
+                       .cancelled = &cancelled_});
   } catch (...) {
     error = std::current_exception();
   }
@@ -147,9 +150,6 @@ void KernelSupply::fall_back(Progress progress) {
   fallback_.cause = fallback_.is_final ? words_of_failure()
                                        : fmt::format("compile timeout after {} ms",
                                                      fallback_.waited_ns / 1'000'000);
-  for (const ir::Loop& loop : program_.kernels) {
-    eager_.push_back(std::make_shared<const runtime::VectorKernel>(loop));
-  }
   fmt::print(stderr, "warning: '{}' runs without compiled kernels, slower: {}\n", options_.name,
              fallback_.cause);
 }
@@ -178,8 +178,7 @@ bool KernelSupply::is_time_to_ask() const {
 }
 
 bool KernelSupply::update() {
-  const bool is_waiting =
-      !fallback_.cause.empty() && !fallback_.is_final && fallback_.swapped_after_ns < 0;
+  const bool is_waiting = is_eager() && !fallback_.is_final;
   if (is_waiting && fallback_.num_steps > 0 && is_time_to_ask()) {
     const Progress progress = agreed(wait(0));
     if (progress == Progress::kReady) {
@@ -188,16 +187,15 @@ bool KernelSupply::update() {
     }
     if (progress == Progress::kFailed) fall_back(progress);
   }
-  if (!fallback_.cause.empty() && fallback_.swapped_after_ns < 0) ++fallback_.num_steps;
+  if (is_eager()) ++fallback_.num_steps;
   return false;
 }
 
-std::vector<runtime::Kernel> KernelSupply::kernels() const {
-  const bool is_eager = !fallback_.cause.empty() && fallback_.swapped_after_ns < 0;
-  if (!is_eager) return runtime::as_kernels(compiled_.functions);
+std::vector<runtime::Kernel> eager_kernels(const std::vector<ir::Loop>& loops) {
   std::vector<runtime::Kernel> kernels;
-  for (const auto& kernel : eager_) {
-    kernels.push_back([kernel](void* const* arguments) { kernel->run(arguments); });
+  for (const ir::Loop& loop : loops) {
+    kernels.push_back([kernel = std::make_shared<const runtime::VectorKernel>(loop)](
+                          void* const* arguments) { kernel->run(arguments); });
   }
   return kernels;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,7 +13,6 @@
 #include "codegen/cpu/compile.h"
 #include "frontend/session/options.h"
 #include "ir/program/program.h"
-#include "runtime/cpu/eager/vector_kernel.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/mesh_context.h"
 
@@ -28,6 +28,8 @@ struct Fallback {
   int64_t swapped_after_ns = -1;  // since compiling began; -1: not yet
 };
 
+using CompileKernels = std::function<codegen::CompiledKernels(const codegen::CompileOptions&)>;
+
 // The kernels of a Program. They are compiled in a thread beside the caller; where that takes
 // longer than CompileOptions::compile_timeout, or fails with suppress_errors, the same Program runs
 // on VectorKernels: the same memory, library calls and collectives, slower. Compiled kernels take
@@ -35,17 +37,19 @@ struct Fallback {
 class KernelSupply {
  public:
   // Returns when the kernels are compiled or will be waited for no longer. `program` must outlive
-  // it; `mesh`: null for one rank. Throws what the compiler threw, unless errors are suppressed.
-  KernelSupply(const ir::Program& program, const CompileOptions& options,
+  // it; `compile` is called once, in that thread; `mesh`: null for one rank. Throws what the
+  // compiler threw, unless errors are suppressed.
+  KernelSupply(const ir::Program& program, CompileKernels compile, const CompileOptions& options,
                std::shared_ptr<const runtime::MeshContext> mesh);
   ~KernelSupply();  // stops compilers that still run
   KernelSupply(const KernelSupply&) = delete;
   KernelSupply& operator=(const KernelSupply&) = delete;
 
   // Before each step, on all ranks: takes the compiled kernels where all have them. True when
-  // kernels() are others since.
+  // the kernels to run are others since.
   bool update();
-  std::vector<runtime::Kernel> kernels() const;
+  // The step runs on eager_kernels() now, not on compiled().
+  bool is_eager() const { return !fallback_.cause.empty() && fallback_.swapped_after_ns < 0; }
   // Empty until they are taken.
   const codegen::CompiledKernels& compiled() const { return compiled_; }
   const Fallback& fallback() const { return fallback_; }
@@ -62,13 +66,13 @@ class KernelSupply {
   std::string words_of_failure() const;
 
   const ir::Program& program_;
+  const CompileKernels compile_;
   const CompileOptions options_;
   const std::shared_ptr<const runtime::MeshContext> mesh_;
   const bool asks_ranks_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   Fallback fallback_;
   codegen::CompiledKernels compiled_;
-  std::vector<std::shared_ptr<const runtime::VectorKernel>> eager_;
 
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;  // of what follows
@@ -78,6 +82,9 @@ class KernelSupply {
   std::exception_ptr error_;
   std::thread thread_;  // last: it uses all else
 };
+
+// Kernels that do what these Loops say, without a compiler.
+std::vector<runtime::Kernel> eager_kernels(const std::vector<ir::Loop>& loops);
 
 // What compile_timeout=auto stands for: three times what kernels took so far to compile (as the
 // cache knows), at least 5 s, at most a third of what collectives wait for each other.

@@ -17,6 +17,7 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "compiler",
                                               "disable_pass",
                                               "dump_dir",
+                                              "dynamic",
                                               "fullgraph",
                                               "loss_chunk_bytes",
                                               "memory_budget",
@@ -111,6 +112,8 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.recompute = value;
   } else if (name == "fullgraph") {
     options.fullgraph = parse_bool(name, value);
+  } else if (name == "dynamic") {
+    options.dynamic = parse_bool(name, value);
   } else if (name == "verify") {
     options.verify = value;
   } else if (name == "comm_optimization_level") {
@@ -175,6 +178,19 @@ void check_options(const CompileOptions& options) {
   if (options.mode != "default" && options.backend != "cuda") {
     throw_user_error("option mode='{}' is of backend cuda: use mode default with backend {}",
                      options.mode, options.backend);
+  }
+  const bool is_dynamic = options.dynamic || !options.dynamic_shapes.empty();
+  if (is_dynamic && options.backend != "cpu" && options.backend != "interpret") {
+    throw_user_error(
+        "options dynamic and dynamic_shapes with backend {}: use backend cpu or interpret, or one "
+        "size of inputs",
+        options.backend);
+  }
+  if (is_dynamic && !options.memory_budget.empty()) {
+    throw_user_error(
+        "option memory_budget='{}' of a step with dynamic sizes: its memory is planned for the "
+        "largest; use no budget, or one size of inputs",
+        options.memory_budget);
   }
   if (options.loss_chunk_bytes < 0) {
     throw_user_error("option loss_chunk_bytes={}: use a number of bytes, or 0 for the device's own",

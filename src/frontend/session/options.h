@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,16 @@
 #include "compiler/compile.h"
 
 namespace monograph::session {
+
+// The sizes that one axis of an input may have. Axes with Dims of one name always have one size.
+struct Dim {
+  std::string name = {};  // empty: a fixed size, whatever it is at the first call
+  int64_t min = 1, max = 1;
+  int64_t multiple = 1;  // every size is one of this
+  bool is_fixed() const { return name.empty(); }
+};
+// By input; one Dim an axis, from the first.
+using DynamicShapes = std::map<std::string, std::vector<Dim>>;
 
 // How a function is compiled.
 struct CompileOptions {
@@ -46,6 +57,10 @@ struct CompileOptions {
   std::optional<ir::LinkModel> link = {};
   std::vector<std::string> input_names = {};  // default: input0, input1, ...
   std::string name = "step";                  // of the function, in events and reports
+  // Compiled once for all these sizes (docs/dynamic_shapes.md).
+  DynamicShapes dynamic_shapes = {};
+  // An axis whose size changes between calls becomes dynamic, up to the largest size seen.
+  bool dynamic = false;
   // Passes of the user's own, run in order on the traced graph.
   std::vector<compiler::PipelineStep> user_passes = {};
 };

@@ -3,9 +3,11 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/event.h"
@@ -20,6 +22,15 @@ class Executable;
 class Session;
 class StateStorage;
 class StateStore;
+struct GuardMiss;
+struct TensorView;
+
+// What the functions of a session run on; it may change between two steps.
+struct SessionMesh {
+  explicit SessionMesh(std::shared_ptr<const runtime::MeshContext> mesh)
+      : context(std::move(mesh)) {}
+  std::shared_ptr<const runtime::MeshContext> context;  // null: one rank
+};
 
 // A function over traced tensors, as compile() takes it: `arity` tensors in; what it returns,
 // named.
@@ -62,16 +73,27 @@ class Compiled {
   // The same, where the device works beside the host: returns while the step runs. What is returned
   // waits for the results; call it before three more steps are started.
   std::function<Results()> start(const std::vector<ir::Literal>& inputs);
+  // The same for tensors of others: in other layouts, too (tensor_view.h).
+  Results run_on(std::span<const TensorView> inputs);
   // Traces and compiles for inputs of these types, if that is not done yet; runs nothing.
   const ir::Graph& graph(const std::vector<ir::TensorType>& inputs);
   // The same function as it runs: how it was built, times of its parts.
   Executable& executable(const std::vector<ir::TensorType>& inputs);
   const TraceRecord& trace_record(const std::vector<ir::TensorType>& inputs);
+  // What that serves: subject and what it must be, as Guards::describe.
+  std::vector<std::pair<std::string, std::string>> guards(
+      const std::vector<ir::TensorType>& inputs);
   // Trainable parameters that the loss does not depend on, in the last signature used.
   const std::vector<std::string>& unused_parameters() const;
   int num_signatures() const;
   // The graph breaks of the path that was used last.
   const std::vector<trace::HostRead>& breaks() const;
+  // The guards that missed when it was compiled last, against the nearest variant (guards.h); empty
+  // as long as it was compiled once.
+  const std::vector<GuardMiss>& guard_misses() const;
+  // Of dims that were declared dynamic: where the function does something else at other sizes, so
+  // that it was compiled for one size; empty where it was compiled for all.
+  const std::vector<std::string>& specializations() const;
   // Calls that were run op by op, past the recompile limit.
   int64_t num_eager_calls() const;
   Session session() const;
@@ -93,7 +115,10 @@ class Compiled {
   void agree_with_ranks(const Variant& variant) const;
   std::unique_ptr<Executable> make_executable(const ir::Graph& graph, StateStorage*& storage) const;
   Results run_eagerly(Call& call);
-  std::string reason_to_build(const Call& call) const;
+  std::vector<GuardMiss> misses_of(const Call& call) const;
+  std::vector<std::string> input_names(size_t count) const;
+  const ir::Mesh* mesh_of_call() const;
+  std::function<Results()> start(Call& call);
   std::shared_ptr<Data> data_;
 };
 
@@ -171,10 +196,14 @@ class Session {
   void set_state(const std::string& name, const ir::Literal& value);
   std::vector<std::string> state_names() const;
 
+  // From now on steps run on this mesh; a function compiled for another is compiled again when it
+  // is called next.
+  void set_mesh(std::shared_ptr<const runtime::MeshContext> mesh);
+
  private:
   friend class Compiled;
   Session(std::shared_ptr<StateStore> states, CompileOptions options, EventLog* events,
-          std::shared_ptr<const runtime::MeshContext> mesh)
+          std::shared_ptr<SessionMesh> mesh)
       : states_(std::move(states)),
         options_(std::move(options)),
         events_(events),
@@ -182,7 +211,7 @@ class Session {
   std::shared_ptr<StateStore> states_;
   CompileOptions options_;
   EventLog* events_ = nullptr;
-  std::shared_ptr<const runtime::MeshContext> mesh_;
+  std::shared_ptr<SessionMesh> mesh_;
 };
 
 // A function with a session of its own.

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "frontend/session/monograph.h"
-#include "frontend/session/signature.h"
 #include "ir/rewriter.h"
 #include "ops/builder.h"
 
@@ -172,19 +171,11 @@ TEST(SessionTest, EventsSayWhyItCompiledAgain) {
 
   function(ir::Literal({ir::DType::kF32, {5, 3}}));
   EXPECT_THAT(lines_with(path, R"("event":"recompile","frame_key":"forward#2","signature":2)"),
-              HasSubstr("input 'rows' dim 0: expected f32[2,3], got f32[5,3]: pad it"));
+              HasSubstr("input 'rows' dim 0: expected f32[2,3], got f32[5,3] (used at "));
   net.eval();
   function(kRows);
   EXPECT_THAT(lines_with(path, "forward#3"),
               HasSubstr("training mode of 'drop': expected true, got false"));
-}
-
-TEST(SessionTest, NamesTheDtypeThatMakesItCompileAgain) {
-  const ir::TensorType f32{ir::DType::kF32, {2}}, i64{ir::DType::kI64, {2}};
-  const Signature far{{f32, {ir::DType::kF32, {3, 3}}}, {}}, near{{f32, i64}, {}};
-  EXPECT_EQ(recompile_reason({&far, &near}, {i64, i64}, {"a", "b"}),
-            "input 'a' dtype: expected f32[2], got i64[2]: cast it to f32 before the call");
-  EXPECT_THAT(recompile_reason({&far}, {f32, i64}, {"a", "b"}), HasSubstr("input 'b' dtype"));
 }
 
 // Replaces additions by subtractions: wrong on purpose, so that its effect is seen.
@@ -201,6 +192,28 @@ TEST(SessionTest, PassesOfTheUserRunOnTheTracedGraph) {
   options.user_passes = {{"subtract", subtract, "a test"}};
   Compiled function = compile([](const Tensor& x) { return sum(x + 1.0); }, options);
   EXPECT_EQ(function(kRows).loss(), 21 - 6);
+}
+
+bool fail(ir::Graph&, passes::PassContext&) {
+  throw_internal_error("no such luck");
+}
+
+TEST(SessionTest, APassOfTheUserThatFailsIsAWarningIfErrorsAreSuppressed) {
+  const std::string path = testing::TempDir() + "/failing_pass_events";
+  std::remove(path.c_str());
+  EventLog events(path, parse_event_levels("info"));
+  CompileOptions options{.backend = "interpret"};
+  options.user_passes = {{"subtract", subtract, "a test"}, {"fail", fail, "a test"}};
+  const auto run = [&] {
+    Session session({.options = options, .events = &events});
+    return session.compile([](const Tensor& x) { return sum(x + 1.0); })(kRows).loss();
+  };
+  EXPECT_THROW(run(), InternalError);
+  options.suppress_errors = true;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run(), 21 + 6);  // what the first pass made of it is given up, too
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no such luck"));
+  EXPECT_THAT(lines_with(path, R"("event":"fallback")"), HasSubstr("no such luck"));
 }
 
 TEST(SessionTest, NullBackendCompilesAndDoesNotRun) {

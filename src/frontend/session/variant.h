@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "frontend/session/dynamic_inputs.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/guards.h"
 #include "frontend/session/segments.h"
 #include "frontend/session/session.h"
-#include "frontend/session/signature.h"
 
 namespace monograph::session {
 
@@ -25,7 +26,7 @@ struct Compiled::Variant {
     std::unique_ptr<Executable> executable;
   };
 
-  Signature signature;
+  Guards guards;
   std::unique_ptr<ir::Graph> graph;    // the whole path
   std::vector<trace::HostRead> reads;  // where it leaves the graph
   Journal numbers;                     // what was read there when it was traced
@@ -34,11 +35,14 @@ struct Compiled::Variant {
   std::vector<std::string> unused_parameters;
   std::vector<std::string> states, updated;  // read; changed by a run
   StateStorage* storage = nullptr;
-  std::string frame_key;  // "train_step#1", in events
+  std::unique_ptr<DynamicFunction> dynamic;  // of a variant for many sizes
+  std::string frame_key;                     // "train_step#1", in events
 
   // Writes an event when a part has begun to run without its compiled kernels, and when it has
   // them.
   void report_fallback(EventLog& events);
+
+  bool serves(const Call& call) const;
 
   // True when the first numbers that this path read are those of the journal.
   bool follows(const Journal& journal) const;

@@ -30,7 +30,8 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
-// One launch of kernels[kernel]: an address for each buffer of its Loop, and its scalars.
+// One launch of kernels[kernel]: an address for each buffer of its Loop, and its scalars. A kernel
+// for many sizes is given the numbers that depend on them behind these.
 struct KernelStep {
   int kernel = -1;
   std::vector<Address> arguments;

@@ -121,9 +121,9 @@ std::function<void()> Executor::bind(const ir::KernelStep& step) const {
         step.arguments.size(), program_.kernels[step.kernel].buffers.size());
   std::vector<void*> arguments;
   for (const ir::Address& argument : step.arguments) arguments.push_back(address(argument));
-  check(static_cast<int>(step.scalars.size()) == program_.kernels[step.kernel].num_scalars(),
-        "kernel {} is launched with {} scalars, it takes {}", step.kernel, step.scalars.size(),
-        program_.kernels[step.kernel].num_scalars());
+  check(static_cast<int>(step.scalars.size()) >= program_.kernels[step.kernel].num_scalars(),
+        "kernel {} is launched with {} scalars, its Loop takes {}", step.kernel,
+        step.scalars.size(), program_.kernels[step.kernel].num_scalars());
   if (!step.scalars.empty()) arguments.push_back(const_cast<int64_t*>(step.scalars.data()));
   return [function = kernels_[step.kernel], arguments = std::move(arguments)] {
     function(arguments.data());
