@@ -12,6 +12,7 @@
 #include "passes/fuse/move_converts.h"
 #include "passes/fuse/scale_before_sum.h"
 #include "passes/fuse/select_gathers.h"
+#include "passes/fuse/store_indexed.h"
 #include "passes/fuse/widen_products.h"
 #include "passes/loss_head/chunk_loss_head.h"
 #include "passes/memory/rematerialize.h"
@@ -56,6 +57,8 @@ constexpr PipelineStep kPipeline[] = {
     {"fold_bias", passes::fold_bias, "fusion would take the addition for itself"},
     {"eliminate_dead_nodes", passes::eliminate_dead_nodes,
      "fold_bias leaves products; kernels take no node without users", true},
+    {"store_indexed", passes::store_indexed,
+     "no pass below makes an indexed read; kernels would swallow its operands", true},
     {"fuse", passes::fuse, "all pointwise and reduction nodes are final"},
     {"isolate", passes::isolate, "lowering takes kernels only, also with fuse switched off", true},
     {"schedule", passes::schedule, "the nodes are the steps of the Program now"},

@@ -43,6 +43,36 @@ void expect_close(const ir::Literal& found, const ir::Literal& expected, const s
   }
 }
 
+// Compiled, and on kernels that need no compiler, the graph gives what the interpreter does.
+void expect_compiled(const ir::Graph& graph, const runtime::InputMap& inputs,
+                     std::string_view what) {
+  runtime::StateMap states;
+  const std::vector<ir::Literal> expected = runtime::interpret(graph, inputs, states);
+
+  passes::StateLayout layout;
+  const compiler::Compilation compiled = compiler::compile(graph, layout, {});
+  const codegen::CompiledKernels kernels = codegen::compile_loops(compiled.program.kernels);
+  runtime::Executor executor(compiled.program, runtime::as_kernels(kernels.functions));
+  for (const auto& input : compiled.program.inputs)
+    executor.set_input(input.name, inputs.at(input.name));
+  executor.run();
+  std::vector<runtime::Kernel> eager_kernels;
+  for (const ir::Loop& loop : compiled.program.kernels) {
+    eager_kernels.push_back([kernel = std::make_shared<runtime::VectorKernel>(loop)](
+                                void* const* arguments) { kernel->run(arguments); });
+  }
+  runtime::Executor eager(compiled.program, eager_kernels);
+  for (const auto& input : compiled.program.inputs) {
+    eager.set_input(input.name, inputs.at(input.name));
+  }
+  eager.run();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string& name = graph.outputs()[i].name;
+    expect_close(executor.output(name), expected[i], fmt::format("{} {}", what, name));
+    expect_close(eager.output(name), expected[i], fmt::format("{} {}, eager", what, name));
+  }
+}
+
 // All samples of one op as one graph: one compilation.
 class CompiledOp : public ::testing::TestWithParam<const ops::OpDef*> {};
 
@@ -71,31 +101,7 @@ TEST_P(CompiledOp, AgreesWithItsReference) {
     ++number;
   }
   ASSERT_GT(number, 0);
-  runtime::StateMap states;
-  const std::vector<ir::Literal> expected = runtime::interpret(graph, inputs, states);
-
-  passes::StateLayout layout;
-  const compiler::Compilation compiled = compiler::compile(graph, layout, {});
-  const codegen::CompiledKernels kernels = codegen::compile_loops(compiled.program.kernels);
-  runtime::Executor executor(compiled.program, runtime::as_kernels(kernels.functions));
-  for (const auto& input : compiled.program.inputs)
-    executor.set_input(input.name, inputs.at(input.name));
-  executor.run();
-  std::vector<runtime::Kernel> eager_kernels;
-  for (const ir::Loop& loop : compiled.program.kernels) {
-    eager_kernels.push_back([kernel = std::make_shared<runtime::VectorKernel>(loop)](
-                                void* const* arguments) { kernel->run(arguments); });
-  }
-  runtime::Executor eager(compiled.program, eager_kernels);
-  for (const auto& input : compiled.program.inputs) {
-    eager.set_input(input.name, inputs.at(input.name));
-  }
-  eager.run();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const std::string& name = graph.outputs()[i].name;
-    expect_close(executor.output(name), expected[i], fmt::format("{} {}", op.name, name));
-    expect_close(eager.output(name), expected[i], fmt::format("{} {}, eager", op.name, name));
-  }
+  expect_compiled(graph, inputs, op.name);
 }
 
 // The halves of collectives run in pairs, on a mesh (frontend/session/distributed_test.cc).
@@ -107,6 +113,32 @@ std::vector<const ops::OpDef*> whole_ops() {
 
 INSTANTIATE_TEST_SUITE_P(Ops, CompiledOp, ::testing::ValuesIn(whole_ops()),
                          [](const auto& test) { return std::string(test.param->name); });
+
+// Tables and indices that nobody stores otherwise: counted, constant, and read beside their use.
+TEST(CompiledIndexedRead, TakesConstantsFromMemory) {
+  ir::Graph graph;
+  ops::Builder build(graph);
+  runtime::InputMap inputs;
+  const auto input = [&](const std::string& name, ir::TensorType type) {
+    inputs[name] = ir::Literal::from(type, [](int64_t i) { return static_cast<double>(i % 4); });
+    return graph.add_input(name, type)->result();
+  };
+  const ir::Value table = input("table", {ir::DType::kF32, {8, 6}});
+  const ir::Value ids = input("ids", {ir::DType::kI64, {4}});
+  const ir::Value counted = build.emit(
+      "iota", {},
+      {{"shape", std::vector<int64_t>{4}}, {"axis", int64_t{0}}, {"dtype", ir::DType::kI64}});
+  const ir::Value twos = build.full({ir::DType::kF32, {8, 6}}, 2);
+  const ir::Value column = build.full({ir::DType::kI64, {8, 1}}, 3);
+  const ir::Value row = build.emit("embedding", {table, counted});
+  graph.add_output("counted ids", row);
+  graph.add_output("a constant table", build.emit("embedding", {twos, ids}));
+  graph.add_output("a constant column",
+                   build.emit("gather", {table, column}, {{"axis", int64_t{1}}}));
+  graph.add_output("ids used beside", build.add(counted, ids));
+  graph.add_output("a sum of the rows", build.sum(row, {1}, true));
+  expect_compiled(graph, inputs, "indexed reads");
+}
 
 }  // namespace
 }  // namespace monograph
