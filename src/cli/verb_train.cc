@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/error.h"
 #include "cli/job_cache.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
@@ -51,6 +52,7 @@ void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
 // What a run writes beside its weights; paths, empty: nothing.
 struct Records {
   std::string events, metrics, levels = "info";
+  double peak_tflops = 0;
 };
 
 void add_record_options(Arguments& arguments, Records& records) {
@@ -66,6 +68,8 @@ void add_record_options(Arguments& arguments, Records& records) {
   arguments.option("metrics", &records.metrics,
                    "keep counters and times in this file, in Prometheus' text format; of several "
                    "ranks each its own, FILE.rankN");
+  arguments.option("peak-tflops", &records.peak_tflops,
+                   "what a rank's device can do in a second, in 1e12; for the metric mfu");
 }
 
 // Of several ranks each writes its own files.
@@ -73,6 +77,16 @@ void add_rank(Records& records, int rank) {
   for (std::string* path : {&records.events, &records.metrics}) {
     if (!path->empty()) *path += fmt::format(".rank{}", rank);
   }
+}
+
+void begin_metrics(const Records& records, int rank, EventLog& events,
+                   std::optional<train::Metrics>& metrics) {
+  if (records.peak_tflops < 0) {
+    throw_user_error("--peak-tflops {}: use a number above 0", records.peak_tflops);
+  }
+  if (records.metrics.empty()) return;
+  metrics.emplace(records.metrics, rank, records.peak_tflops * 1e12);
+  metrics->watch(events);
 }
 
 // Takes this rank's place on the mesh: by default that of copies on all ranks; one rank needs none.
@@ -127,10 +141,7 @@ int run_train(std::span<const std::string> args) {
                         ? EventLog()
                         : EventLog(records.events, parse_event_levels(records.levels), world->rank);
   std::optional<train::Metrics> metrics;
-  if (!records.metrics.empty()) {
-    metrics.emplace(records.metrics, world->rank);
-    metrics->watch(events);
-  }
+  begin_metrics(records, world->rank, events, metrics);
   std::signal(SIGINT, on_interrupt);
   const train::TrainResult result = train::train(config, events, stdout, interrupted);
   if (metrics) metrics->write();

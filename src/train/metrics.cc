@@ -11,6 +11,8 @@
 namespace monograph::train {
 namespace {
 
+constexpr const char* kUtilization = "mfu";
+constexpr std::string_view kTrainingStep = "train_step#";
 constexpr size_t kWindow = 1024;  // steps that quantiles are taken over
 
 struct Metric {
@@ -20,7 +22,7 @@ struct Metric {
 };
 
 // All of them are written from the beginning on, so that a rate has a first value.
-constexpr std::array<Metric, 17> kMetrics = {{
+constexpr std::array<Metric, 19> kMetrics = {{
     {"compilations_total", "counter", "Graphs compiled."},
     {"compile_seconds_total", "counter", "Time spent tracing and compiling."},
     {"kernels_total", "counter", "Kernels that the compiled graphs have."},
@@ -38,7 +40,17 @@ constexpr std::array<Metric, 17> kMetrics = {{
     {"loss", "gauge", "Loss of the last step."},
     {"validation_loss", "gauge", "Loss of the last validation."},
     {"tokens_per_second", "gauge", "Of the last step, over all ranks."},
+    {"product_flops_per_second", "gauge", "Of the last step, of this rank's products."},
+    {kUtilization, "gauge", "Share of the device's peak that products of the last step took."},
 }};
+
+bool is_of_training(std::span<const EventField> fields) {
+  for (const EventField& field : fields) {
+    const auto* text = std::get_if<std::string_view>(&field.value);
+    if (field.name == "frame_key" && text != nullptr) return text->starts_with(kTrainingStep);
+  }
+  return false;
+}
 
 double number(std::span<const EventField> fields, std::string_view name) {
   for (const EventField& field : fields) {
@@ -57,7 +69,8 @@ std::string value_text(double value) {
 
 }  // namespace
 
-Metrics::Metrics(std::string path, int64_t rank) : path_(std::move(path)), rank_(rank) {
+Metrics::Metrics(std::string path, int64_t rank, double peak_flops)
+    : path_(std::move(path)), rank_(rank), peak_flops_(peak_flops) {
   for (const Metric& metric : kMetrics) values_[metric.name] = 0;
   write();
 }
@@ -80,6 +93,7 @@ void Metrics::count(std::string_view event, std::span<const EventField> fields) 
     values_["fused_share"] = number(fields, "fused_share");
     values_["cache_hits_total"] += hits;
     values_["cache_misses_total"] += kernels - hits;
+    if (is_of_training(fields)) step_flops_ = number(fields, "product_flops");
   } else if (event == "validation") {
     values_["validation_loss"] = number(fields, "loss");
   } else {
@@ -93,6 +107,8 @@ void Metrics::count_step(std::span<const EventField> fields) {
   ++values_["steps_total"];
   values_["loss"] = number(fields, "loss");
   values_["tokens_per_second"] = number(fields, "tokens_per_s");
+  if (seconds > 0) values_["product_flops_per_second"] = step_flops_ / seconds;
+  if (peak_flops_ > 0) values_[kUtilization] = values_["product_flops_per_second"] / peak_flops_;
   steps_s_ += seconds;
   if (step_s_.size() < kWindow) step_s_.push_back(seconds);
   step_s_[next_step_++ % kWindow] = seconds;
@@ -109,6 +125,7 @@ double Metrics::step_quantile(double share) const {
 std::string Metrics::text() const {
   std::string text;
   for (const Metric& metric : kMetrics) {
+    if (std::string_view(metric.name) == kUtilization && peak_flops_ == 0) continue;
     text += fmt::format(
         "# HELP monograph_{0} {1}\n# TYPE monograph_{0} {2}\nmonograph_{0}{{rank="
         "\"{3}\"}} {4}\n",

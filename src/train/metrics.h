@@ -17,8 +17,9 @@ class Metrics {
  public:
   static constexpr std::chrono::seconds kEvery{2};
 
-  // UserError when the file cannot be written.
-  Metrics(std::string path, int64_t rank);
+  // `peak_flops`: what this rank's device can do in a second, for the metric mfu; 0: unknown, and
+  // the metric is left out. UserError when the file cannot be written.
+  Metrics(std::string path, int64_t rank, double peak_flops = 0);
   // Counts what this log is given from now on; must outlive it.
   void watch(EventLog& events);
   // UserError when the file cannot be written (full disk).
@@ -32,6 +33,8 @@ class Metrics {
 
   std::string path_;
   int64_t rank_;
+  double peak_flops_;
+  double step_flops_ = 0;                 // of a training step
   std::map<std::string, double> values_;  // by metric, counters and gauges
   std::vector<double> step_s_;            // of the last steps, a ring
   size_t next_step_ = 0;

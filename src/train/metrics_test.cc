@@ -10,6 +10,7 @@ namespace monograph::train {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
@@ -18,12 +19,14 @@ std::string content_of(const std::string& path) {
 
 TEST(Metrics, CountsWhatTheLogIsGiven) {
   const std::string path = testing::TempDir() + "/metrics.prom";
-  Metrics metrics(path, 3);
+  Metrics metrics(path, 3, 1e10);
   EXPECT_THAT(content_of(path), HasSubstr("monograph_steps_total{rank=\"3\"} 0\n"));
   EventLog events;  // writes no file: metrics need none
   metrics.watch(events);
   events.write(EventLevel::kInfo, EventCategory::kCompile, "compile",
-               {{"kernels", int64_t{5}},
+               {{"frame_key", std::string_view("train_step#1")},
+                {"product_flops", 4e9},
+                {"kernels", int64_t{5}},
                 {"kernels_from_cache", int64_t{2}},
                 {"fused_kernels", int64_t{4}},
                 {"fused_share", 0.5},
@@ -42,10 +45,17 @@ TEST(Metrics, CountsWhatTheLogIsGiven) {
         "fused_share{rank=\"3\"} 0.5\n", "compile_seconds_total{rank=\"3\"} 2\n",
         "recompiles_total{rank=\"3\"} 1\n", "compile_timeouts_total{rank=\"3\"} 1\n",
         "swap_ins_total{rank=\"3\"} 0\n", "steps_total{rank=\"3\"} 100\n",
+        "product_flops_per_second{rank=\"3\"} 4000000000\n", "mfu{rank=\"3\"} 0.4\n",
         "loss{rank=\"3\"} 0.01\n", "step_seconds{rank=\"3\",quantile=\"0.99\"} 0.99\n",
         "step_seconds_sum{rank=\"3\"} 50.5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
+}
+
+TEST(Metrics, WithoutAPeakNothingIsSaidOfItsShare) {
+  const Metrics metrics(testing::TempDir() + "/metrics.prom", 0);
+  EXPECT_THAT(metrics.text(), HasSubstr("product_flops_per_second"));
+  EXPECT_THAT(metrics.text(), Not(HasSubstr("mfu")));
 }
 
 TEST(Metrics, AFileThatCannotBeWrittenIsAnError) {

@@ -60,7 +60,8 @@ END
 chmod +x "$work/slow"
 train=("$monograph" train gpt-nano "${small[@]}" --data "$text" --sample 0 --eval-batches 1)
 expect 0 "'train_step' runs its compiled kernels from now on" "${train[@]}" --steps 3000 --compiler "$work/slow" --compile-timeout 0.2 \
-  --cache-dir "$work/other" --log-events "$work/swap" --metrics "$work/metrics"
+  --cache-dir "$work/other" --log-events "$work/swap" --metrics "$work/metrics" --peak-tflops 1
+expect 0 '^monograph_mfu\{rank="0"\} 0\.[0-9]+$' grep mfu "$work/metrics"
 expect 0 '^monograph_compile_timeouts_total\{rank="0"\} 2$' grep compile_timeouts "$work/metrics"
 expect 0 '^monograph_swap_ins_total\{rank="0"\} 2$' grep swap_ins "$work/metrics"
 expect 2 "give a folder of this job alone" "${train[@]}" --steps 2 --cache-dir "$work/all" --remove-cache
@@ -70,9 +71,11 @@ expect 2 'cannot be run' "${train[@]}" --steps 3 --compiler /no/compiler
 expect 0 'runs without compiled kernels, slower: .*cannot be run' "${train[@]}" --steps 3 --compiler /no/compiler --suppress-errors \
   --log-events "$work/without"
 expect 2 "compile_timeout='soon': use seconds" "${train[@]}" --compile-timeout soon
+expect 2 "peak-tflops -1: use a number above 0" "${train[@]}" --peak-tflops -1
 expect 2 "cannot write metrics" "${train[@]}" --steps 2 --metrics /nowhere/metrics
 
 expect 0 'guard failures: 0' "${train[@]}" --steps 3 --log-events "$work/all" --log-level trace --disable-pass fuse
+expect 0 '"cause":"the pass fuse did not run","edges":[0-9]+' grep '"unfused"' "$work/all"
 expect 0 'kinds of events' "$python" "$here/events.py" "$schema" "$work/all" "$work/swap" "$work/without"
 sed -n '1s/"event":"/"event":"un/p' "$work/all" >"$work/unknown"
 expect 1 "is not in the tables" "$python" "$here/events.py" "$schema" "$work/unknown"
