@@ -59,7 +59,8 @@ void show_op(const compiler::Compilation& compilation, const std::string& op,
   for (size_t i = 0; i < steps.size(); ++i) {
     const ir::Graph* const body = steps[i].node->body();
     if (body == nullptr) {
-      if (steps[i].node->is(op)) calls.push_back(static_cast<int>(i));
+      const bool is_half = steps[i].node->is(op + "_start");
+      if (steps[i].node->is(op) || is_half) calls.push_back(static_cast<int>(i));
       continue;
     }
     const bool has_op = std::any_of(body->nodes().begin(), body->nodes().end(),
@@ -72,8 +73,15 @@ void show_op(const compiler::Compilation& compilation, const std::string& op,
                      op);
   }
   for (int step : calls) {
-    fmt::print("step {:<5} {} is a library call: {}\n", step, compilation.program.steps[step].name,
-               verify::work_of(compilation.program.steps[step], *steps[step].node));
+    const ir::Step& call = compilation.program.steps[step];
+    const bool is_exchange = std::holds_alternative<ir::CollectiveStep>(call.work);
+    fmt::print("step {:<5} {} is a {}: {}\n", step, call.name,
+               is_exchange ? "collective" : "library call",
+               verify::work_of(call, *steps[step].node));
+    if (!is_exchange) continue;
+    for (int node : verify::origins_of_step(compilation, step)) {
+      fmt::print("  from {}\n", verify::describe_traced(compilation, node));
+    }
   }
   std::sort(kernels.begin(), kernels.end());
   kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
@@ -152,7 +160,6 @@ int run_explain(std::span<const std::string> args) {
   const auto model = train::make_model(config);
   session::Session session({.options = options});
   auto step = session.compile_traced(training_step(*model, shape), options);
-  const ir::Graph& traced = step.graph(model->input_types());
   const session::Build* build = step.executable(model->input_types()).build();
   if (build == nullptr) {
     throw_user_error("--backend {} compiles nothing to explain: use cpu, cuda or null",
@@ -169,7 +176,8 @@ int run_explain(std::span<const std::string> args) {
     show_node(compilation, wanted.node);
   } else {
     const session::TraceRecord& record = step.trace_record(model->input_types());
-    show(wanted, verify::explain(traced, record, step.breaks(), *build),
+    const auto guards = step.guards(model->input_types());
+    show(wanted, verify::explain(guards, record, step.breaks(), *build),
          train::make_build_report(record, build));
   }
   if (!wanted.svg.empty()) draw(compilation, model->config().name, device, wanted);

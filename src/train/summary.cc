@@ -12,8 +12,6 @@ void print_summary(std::FILE* out, const BuildReport& report, int num_guard_fail
     for (const auto& [cause, count] : report.unfused) {
       fmt::print(out, "  not fused: {} edge{}: {}\n", count, count == 1 ? "" : "s", cause);
     }
-    if (report.unfused.empty())
-      fmt::print(out, "  not fused: no edge was tried: is pass fuse switched off?\n");
   }
   fmt::print(out, "guard failures: {}\n", num_guard_failures);
 }

@@ -8,14 +8,6 @@
 namespace monograph::verify {
 namespace {
 
-std::vector<std::pair<std::string, std::string>> guards_of(const ir::Graph& traced) {
-  std::vector<std::pair<std::string, std::string>> guards;
-  for (const ir::Node* input : traced.inputs()) {
-    guards.emplace_back(input->name(), input->types()[0].str());
-  }
-  return guards;
-}
-
 std::string ops_of(const ir::Step& step) {
   const size_t scope = step.name.find(": ");
   return scope == std::string::npos ? step.name : step.name.substr(scope + 2);
@@ -111,10 +103,11 @@ double Explanation::fused_share() const {
   return num_kernel_nodes == 0 ? 1 : static_cast<double>(num_fused_nodes) / num_kernel_nodes;
 }
 
-Explanation explain(const ir::Graph& traced, const session::TraceRecord& record,
-                    const std::vector<trace::HostRead>& breaks, const session::Build& build) {
+Explanation explain(std::vector<std::pair<std::string, std::string>> guards,
+                    const session::TraceRecord& record, const std::vector<trace::HostRead>& breaks,
+                    const session::Build& build) {
   Explanation result;
-  result.guards = guards_of(traced);
+  result.guards = std::move(guards);
   result.breaks = breaks;
   add_kernels(build, result);
   add_fusion(build.compilation, result);

@@ -59,9 +59,10 @@ struct Explanation {
   double fused_share() const;  // of kernel nodes, 0 to 1; 1 where there are none
 };
 
-// `breaks`: of the path. The traced graph gives the guards.
-Explanation explain(const ir::Graph& traced, const session::TraceRecord& record,
-                    const std::vector<trace::HostRead>& breaks, const session::Build& build);
+// `guards`: Compiled::guards. `breaks`: of the path.
+Explanation explain(std::vector<std::pair<std::string, std::string>> guards,
+                    const session::TraceRecord& record, const std::vector<trace::HostRead>& breaks,
+                    const session::Build& build);
 
 // Tables, at most 100 columns wide.
 std::string to_text(const Explanation& explanation);

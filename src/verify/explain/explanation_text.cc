@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kChartWidth = 72;
 constexpr size_t kMostOps = 46;
+constexpr size_t kMostGuards = 8;
 
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
@@ -26,8 +27,11 @@ double ms(int64_t ns) {
 
 std::string guards_text(const Explanation& e) {
   std::string text = "guards: this code serves calls with\n";
-  for (const auto& [subject, expected] : e.guards) {
-    text += fmt::format("  {:<12} {}\n", subject, expected);
+  for (size_t i = 0; i < std::min(e.guards.size(), kMostGuards); ++i) {
+    text += fmt::format("  {:<24} {}\n", e.guards[i].first, e.guards[i].second);
+  }
+  if (e.guards.size() > kMostGuards) {
+    text += fmt::format("  and {} more: --json lists them\n", e.guards.size() - kMostGuards);
   }
   text += fmt::format("\ngraph breaks: {}\n", e.breaks.size());
   for (const trace::HostRead& read : e.breaks) {

@@ -58,6 +58,82 @@ std::string shape_of(const std::string& text) {
   return result;
 }
 
+bool has_users(const LineageStep& step, int node) {
+  return std::any_of(step.nodes.begin(), step.nodes.end(), [&](const LineageNode& user) {
+    return std::find(user.operands.begin(), user.operands.end(), node) != user.operands.end();
+  });
+}
+
+// By node after a pass: whether it leads to anything. Passes leave nodes without users behind.
+std::vector<bool> alive_nodes(const LineageStep& before, const LineageStep& after) {
+  std::vector<bool> was_read(before.nodes.size(), false), is_alive(after.nodes.size(), false),
+      is_read(after.nodes.size(), false);
+  for (const LineageNode& node : before.nodes) {
+    for (int operand : node.operands) was_read[operand] = true;
+  }
+  for (const LineageNode& node : after.nodes) {
+    for (int operand : node.operands) is_read[operand] = true;
+  }
+  for (size_t i = after.nodes.size(); i-- > 0;) {  // users stand behind what they read
+    const int origin = after.nodes[i].origin;
+    const bool was_root = origin < 0 || !was_read[origin];
+    // Nobody reads a body's result in the body.
+    if (!is_read[i] && (was_root || after.nodes[i].inside >= 0)) is_alive[i] = true;
+    if (!is_alive[i]) continue;
+    for (int operand : after.nodes[i].operands) is_alive[operand] = true;
+  }
+  return is_alive;
+}
+
+// What a pass made of several nodes has the origin of the last of them alone: a bucket that of the
+// packing. The others led to that one, nothing reads them any more, and their operands are read by
+// what was made.
+class Absorbed {
+ public:
+  Absorbed(const LineageStep& before, const LineageStep& after, const std::vector<bool>& is_alive,
+           int made)
+      : before_(before), after_(after), is_alive_(is_alive), made_(made) {
+    const int origin = after.nodes[made].origin;
+    if (origin < 0) return;
+    for (int operand : before.nodes[origin].operands) visit(operand);
+  }
+
+  std::set<int> nodes;  // of the list before
+
+ private:
+  // Whether the node, which leads to the origin, is one of them.
+  bool visit(int node) {
+    if (nodes.contains(node)) return true;
+    const LineageNode& was = before_.nodes[node];
+    if (was.operands.empty() || is_still_read(node)) return false;
+    bool is_absorbed = false;
+    for (int operand : was.operands) {
+      const bool is_absorbed_above = visit(operand);
+      is_absorbed = is_absorbed || is_absorbed_above || is_read_by_made(operand);
+    }
+    if (is_absorbed) nodes.insert(node);
+    return is_absorbed;
+  }
+
+  bool is_still_read(int node) const {
+    for (size_t i = 0; i < after_.nodes.size(); ++i) {
+      if (after_.nodes[i].origin == node && is_alive_[i]) return true;
+    }
+    return false;
+  }
+
+  bool is_read_by_made(int operand) const {
+    const std::vector<int>& read = after_.nodes[made_].operands;
+    return std::any_of(read.begin(), read.end(),
+                       [&](int other) { return after_.nodes[other].origin == operand; });
+  }
+
+  const LineageStep& before_;
+  const LineageStep& after_;
+  const std::vector<bool>& is_alive_;
+  const int made_;
+};
+
 // Follows one node forward, a pass at a time.
 class Walk {
  public:
@@ -83,14 +159,19 @@ class Walk {
 
   void go() {
     std::vector<int> next;
+    is_alive_ = alive_nodes(before(), after());
     for (int node : now_) {
       const std::vector<int> became = descendants(node);
       next.insert(next.end(), became.begin(), became.end());
-      const bool is_read = std::any_of(became.begin(), became.end(),
-                                       [&](int other) { return has_users(after(), other); });
+      const bool is_read = std::any_of(became.begin(), became.end(), [&](int other) {
+        return has_users(after(), other) && is_alive_[other];
+      });
       if (is_read || (!became.empty() && !has_users(before(), node))) continue;
-      for (int other : replacements(node)) next.push_back(other);
-      replaced(node, became.empty());
+      const std::vector<int> others = replacements(node), makers = absorbers(node);
+      next.insert(next.end(), others.begin(), others.end());
+      next.insert(next.end(), makers.begin(), makers.end());
+      for (int other : makers) line(after().pass, "in " + after().nodes[other].text);
+      if (makers.empty()) replaced(node, became.empty());
     }
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
@@ -120,10 +201,18 @@ class Walk {
     return {result.begin(), result.end()};
   }
 
-  static bool has_users(const LineageStep& step, int node) {
-    return std::any_of(step.nodes.begin(), step.nodes.end(), [&](const LineageNode& user) {
-      return std::find(user.operands.begin(), user.operands.end(), node) != user.operands.end();
-    });
+  // What stands for the node and for those after it.
+  std::vector<int> absorbers(int node) const {
+    std::vector<int> result;
+    for (size_t i = 0; i < after().nodes.size(); ++i) {
+      const int origin = after().nodes[i].origin;
+      const bool is_made = origin > node && after().nodes[i].op != before().nodes[origin].op;
+      if (!is_made) continue;
+      if (Absorbed(before(), after(), is_alive_, static_cast<int>(i)).nodes.contains(node)) {
+        result.push_back(static_cast<int>(i));
+      }
+    }
+    return result;
   }
 
   // What read the node reads something else now, or is gone as well.
@@ -152,6 +241,7 @@ class Walk {
   const std::vector<LineageStep>& steps_;
   size_t at_ = 1;
   std::vector<int> now_;
+  std::vector<bool> is_alive_;
 };
 
 // By number in the last graph: the step that the node, or the fused node that holds it, became.
@@ -247,11 +337,20 @@ std::vector<int> origins_of_step(const compiler::Compilation& compilation, int s
   for (size_t i = 0; i < steps.size(); ++i) {
     const LineageNode& node = lineage.back().nodes[i];
     if (steps[i] != step || node.op == "fused" || node.op == "input") continue;
-    int at = static_cast<int>(i);
-    for (size_t pass = lineage.size() - 1; pass > 0 && at >= 0; --pass) {
-      at = lineage[pass].nodes[at].origin;
+    std::set<int> at = {static_cast<int>(i)};
+    for (size_t pass = lineage.size() - 1; pass > 0; --pass) {
+      const LineageStep &before = lineage[pass - 1], &after = lineage[pass];
+      std::set<int> origins;
+      for (int made : at) {
+        const LineageNode& now = after.nodes[made];
+        if (now.origin < 0) continue;
+        origins.insert(now.origin);
+        if (now.op == before.nodes[now.origin].op) continue;
+        origins.merge(Absorbed(before, after, alive_nodes(before, after), made).nodes);
+      }
+      at = std::move(origins);
     }
-    if (at >= 0) traced.insert(at);
+    traced.merge(at);
   }
   return {traced.begin(), traced.end()};
 }
