@@ -58,11 +58,15 @@ class Mover {
     return results;
   }
 
-  // A concatenation that one node reads.
+  // A concatenation that one node reads, perhaps seen in another shape or order.
   bool is_movable(Value value) const {
     const auto found = users_.find(value);
-    return value.node->is("cat") && found != users_.end() && found->second.size() == 1 &&
-           !seen_outside_.contains(value);
+    const bool is_read_once =
+        found != users_.end() && found->second.size() == 1 && !seen_outside_.contains(value);
+    if (!is_read_once) return false;
+    const Node& node = *value.node;
+    return node.is("cat") ||
+           ((node.is("reshape") || node.is("permute")) && is_movable(node.operand(0)));
   }
 
   Value narrowed(Value value, ir::DType dtype) {

@@ -8,7 +8,7 @@ namespace monograph::passes {
 // narrow one: a widening moves behind the views that kernels read it through, a narrowing before
 // the concatenation that only it reads.
 //   split(reshape(convert(x: bf16 -> f32)))  ->  convert(split(reshape(x)))
-//   convert(cat(a, b): f32 -> bf16)          ->  cat(convert(a), convert(b))
+//   convert(reshape(cat(a, b)): f32 -> bf16) ->  reshape(cat(convert(a), convert(b)))
 // The gradient of a weight, which is a product of the backward, stays as exact as its product is.
 bool move_converts(ir::Graph& graph, PassContext& context);
 
