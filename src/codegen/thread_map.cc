@@ -23,6 +23,7 @@ constexpr int kSegmentBlock = 512;     // long segments are summed by all warps 
 constexpr int kOtherRegisters = 28;    // addresses, row values, what is being computed
 constexpr int kFileRegisters = 65536;  // of a multiprocessor
 constexpr int kThreadsAtOnce = 2048;   // on a multiprocessor
+constexpr int kMostHeld = 96;          // registers of a thread for its row
 constexpr int kMaxSteps = 32;
 constexpr int64_t kSharedOfReductions = 2048;  // bytes, at most
 constexpr int64_t kInFlightBytes = 64;         // of a thread: loads before their first use
@@ -125,7 +126,7 @@ Needs needs_of(const Loop& loop) {
 // one is reduced, others are read.
 int held_registers(int threads_per_row) {
   if (threads_per_row <= 32) return 64;
-  if (threads_per_row <= 64) return 96;
+  if (threads_per_row <= 64) return kMostHeld;
   return threads_per_row <= 128 ? 72 : threads_per_row <= 256 ? 48 : 24;
 }
 
@@ -175,8 +176,10 @@ void choose_group(const Loop& loop, const Needs& needs, ThreadMap& map) {
   const auto is_too_much = [&] {
     const int64_t steps = divided(accesses, map.threads_per_row);
     const int64_t columns = steps * map.width;
-    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 >
-                                    held_registers(map.threads_per_row);
+    // More threads would hold no less each: most would have no columns.
+    const bool is_least = accesses <= map.threads_per_row && map.threads_per_row <= 32;
+    const int held = is_least ? kMostHeld : held_registers(map.threads_per_row);
+    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 > held;
   };
   while (is_too_much() && map.threads_per_row < kWideBlock) {
     map.threads_per_row = std::min(std::max(32, map.threads_per_row * 2), kWideBlock);

@@ -158,6 +158,32 @@ TEST(CudaRender, ColumnSumsStayInRegistersAndBlocksAreAddedByASecondLaunch) {
   EXPECT_EQ(kernel.launches[1].grid[0], 3072u / 32);
 }
 
+// Eight threads have all columns: more of them would hold no less each.
+TEST(CudaRender, SeveralSumsOfShortRowsUseAllThreads) {
+  const RenderedKernel kernel = rendered(R"(loop rows [65536] inner 64 blocks 264 of rows
+    sweeps 1 partials b7 [0,16896,33792,50688] {
+      b0 = input bf16 aligned 16
+      b1 = input f32 aligned 16
+      b2 = input f32 aligned 16
+      b3 = output f32 aligned 16
+      b4 = output f32 aligned 16
+      b5 = output f32 aligned 16
+      b6 = output f32 aligned 16
+      b7 = workspace f32 [67584]
+      %0 = element f32 load b0[64*r0 + j]
+      %1 = element f32 load b1[j]
+      %2 = element f32 mul(%0, %1)
+      %3 = element f32 load b2[j]
+      %4 = element f32 mul(%2, %3)
+      %5 = element f32 mul(%0, %4)
+      element f32 accumulate_sum b3[j] = %0 keeps_inner @0
+      element f32 accumulate_sum b4[j] = %2 keeps_inner @0
+      element f32 accumulate_sum b5[j] = %4 keeps_inner @0
+      element f32 accumulate_sum b6[j] = %5 keeps_inner @0
+    })");
+  expect_parts(kernel.source, {"const int lane = threadIdx.x % 8, group = threadIdx.x / 8;"});
+}
+
 TEST(CudaRender, AScalarIsStoredAfterAllBlocksHaveReadIt) {
   const RenderedKernel kernel = rendered(R"(loop rows [] inner 100000 blocks 1 of rows sweeps 1 {
     b0 = input i64
