@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -81,6 +82,19 @@ Tensor Conv2d::operator()(const TensorArgument& x) const {
   return conv2d(x, weight, stride_, padding_);
 }
 
+// Mean and variance over all axes but the last, in one pass: of differences from the first element,
+// which keep the digits that a difference of large squares would lose (Chan, Golub & LeVeque,
+// "Algorithms for computing the sample variance", 1983).
+static std::pair<Tensor, Tensor> moments_of(const Tensor& x) {
+  trace::Axes axes(x.rank() - 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  Tensor first = detach(x);
+  for (const int64_t axis : axes) first = first.slice(static_cast<int>(axis), 0, 1);
+  const Tensor difference = x - first;
+  const Tensor shifted = mean(difference, axes), squares = mean(difference * difference, axes);
+  return {shifted + first.reshape({x.dim(-1)}), maximum(squares - shifted * shifted, 0.0)};
+}
+
 BatchNorm::BatchNorm(Module& owner, std::string_view name, int64_t width, double momentum,
                      double epsilon)
     : Module(owner, name),
@@ -99,10 +113,7 @@ Tensor BatchNorm::operator()(const TensorArgument& argument) const {
   Tensor average = trace.read(running_mean), variance = trace.read(running_var);
   if (is_training(trace)) {
     const Tensor old_average = average, old_variance = variance;
-    trace::Axes axes(x.rank() - 1);  // all but the last
-    std::iota(axes.begin(), axes.end(), 0);
-    average = mean(x, axes);
-    variance = var(x, axes, false, 0);
+    std::tie(average, variance) = moments_of(x);
     const auto rows = static_cast<double>(x.shape().num_elements() / x.dim(-1));
     const auto moved = [&](const Tensor& from, const Tensor& to, double factor) {
       return from * (1 - momentum_) + detach(to) * (momentum_ * factor);
