@@ -26,6 +26,17 @@ Clusters::Clusters(const ir::Graph& graph)
       followers_(followers_of(graph)),
       ancestry_(followers_) {
   for (Value root : graph.roots()) roots_.insert(root);
+  for (const auto& node : graph.nodes()) {
+    const auto is_free = [&](Value operand) {
+      return operand.type().num_elements() == 1 || free_.contains(operand);
+    };
+    const FuseRole role = fuse_role(*node);
+    const bool is_cheap = role == FuseRole::kElement || role == FuseRole::kCreation;
+    if (is_cheap && node->types()[0].num_elements() > 1 &&
+        std::all_of(node->operands().begin(), node->operands().end(), is_free)) {
+      free_.insert(node->result());
+    }
+  }
   int micro_batch = 0;
   ir::Phase phase = ir::Phase::kForward;
   for (const auto& node : graph.nodes()) {
@@ -216,7 +227,10 @@ bool Clusters::try_merge(const Node* a, const Node* b) {
 void Clusters::merge_along_edges() {
   for (const auto& node : graph_.nodes()) {
     if (!group_of(node.get())->is_kernel) continue;
-    for (Value operand : node->operands()) try_merge(operand.node, node.get());
+    for (Value operand : node->operands()) {
+      if (is_free(operand) && users(operand).size() > 1 && !is_free(node->result())) continue;
+      try_merge(operand.node, node.get());
+    }
   }
 }
 
@@ -224,6 +238,7 @@ void Clusters::merge_along_edges() {
 // kernel that reads it, so that a counter can be written in place.
 std::vector<Node*> Clusters::siblings_of(Value value) {
   std::vector<Node*> siblings = users(value);
+  if (is_free(value)) return {};
   if (value.type().num_elements() > 1) return siblings;
   const auto is_wide = [&](const Node* sibling) {
     return group_of(sibling)->space.shape.num_elements() > 1;

@@ -28,6 +28,8 @@ class Clusters {
 
   explicit Clusters(const ir::Graph& graph);  // the graph must be renumbered
 
+  // Values that are made of constants and single numbers alone join one of their readers at most:
+  // the others make them again (see recompute.h), rather than become one kernel for their sake.
   void merge_along_edges();
   void merge_siblings();
 
@@ -48,6 +50,7 @@ class Clusters {
   void walk(const Group& from, int last_position, const Visit& visit) const;
   bool try_merge(const ir::Node* a, const ir::Node* b);
   std::vector<ir::Node*> siblings_of(ir::Value value);
+  bool is_free(ir::Value value) const { return free_.contains(value); }
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& a, const Group& b) const;
   bool has_known_detour(const Group& from, const Group& to) const;
@@ -63,6 +66,7 @@ class Clusters {
   Ancestry ancestry_;
   mutable int last_mark_ = 0;
   ir::ValueSet roots_;
+  ir::ValueSet free_;  // wide values that are made of constants and single numbers alone
 };
 
 }  // namespace monograph::passes
