@@ -19,7 +19,7 @@ struct FlatUnit {
     std::string name;
     Shape shape;
   };
-  std::string name;  // "h.0": the module; "root": what is in no other unit
+  std::string name;  // "h.0": the module; "vectors": of all modules
   std::string axis;
   int64_t axis_size = 1;
   // Gathered again for each pass over the model, and not kept from the forward to the backward one.
@@ -32,14 +32,15 @@ struct FlatUnit {
 };
 
 // States that lie as a unit has its parameters: the parameters themselves, or a moment of each.
-// They are one state of a rank, f32[shard_elements], by the name here.
+// They are one state of a rank, [shard_elements], by the name here.
 struct FlatStates {
   std::string name;  // "flat.h.0", "optimizer.m.flat.h.0"
   StateRole role = StateRole::kParameter;
   std::shared_ptr<const FlatUnit> unit;
   std::vector<std::string> members;  // names, beside the unit's
+  DType dtype = DType::kF32;         // moments: bf16 too
 
-  TensorType shard_type() const { return {DType::kF32, {unit->shard_elements()}}; }
+  TensorType shard_type() const { return {dtype, {unit->shard_elements()}}; }
 };
 
 }  // namespace monograph::ir

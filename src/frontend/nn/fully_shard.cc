@@ -8,17 +8,28 @@
 namespace monograph::nn {
 namespace {
 
+constexpr const char* kVectors = "vectors";
+
 bool is_number(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Parts of matrices and of vectors are apart: each range has parts only, which all decay or not.
+// Where the number of an element of a list of modules ends in a parameter's name; npos: nowhere.
+size_t end_of_element(const std::string& name) {
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    if (is_number(std::string_view(name).substr(begin, end - begin))) return end;
+    begin = end + 1;
+  }
+  return name.npos;
+}
+
+// Parts of tensors are apart: each range has parts only.
 std::string unit_name(const Parameter& parameter) {
-  const std::string name = unit_of(parameter.name());
-  if (!parameter.tensor_shard()) return name;
-  return fmt::format("{}.{}.{}", name, parameter.tensor_shard()->axis,
-                     parameter.shape().rank() < 2 ? "vectors" : "matrices");
+  const std::string name = unit_of(parameter);
+  const auto& shard = parameter.tensor_shard();
+  return shard ? fmt::format("{}.{}", name, shard->axis) : name;
 }
 
 void check_options(const ir::Mesh& mesh, const FullyShardOptions& options) {
@@ -41,14 +52,11 @@ ShardStrategy parse_shard_strategy(std::string_view name) {
   throw_user_error("strategy '{}': use full-shard, shard-grad-op or hybrid", name);
 }
 
-std::string unit_of(std::string_view parameter) {
-  for (size_t begin = 0; begin < parameter.size();) {
-    const size_t end = std::min(parameter.find('.', begin), parameter.size());
-    if (is_number(parameter.substr(begin, end - begin)))
-      return std::string(parameter.substr(0, end));
-    begin = end + 1;
-  }
-  return "root";
+std::string unit_of(const Parameter& parameter) {
+  if (parameter.shape().rank() < 2) return kVectors;
+  const std::string& name = parameter.name();
+  if (const size_t end = end_of_element(name); end != name.npos) return name.substr(0, end);
+  return name.substr(0, name.rfind('.'));
 }
 
 void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& options) {
@@ -69,7 +77,9 @@ void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& o
     unit->name = name;
     unit->axis = options.axis;
     unit->axis_size = size;
-    unit->is_regathered = options.strategy != ShardStrategy::kShardGradOp;
+    // The backward pass begins with the head, embeddings are read once, and vectors are few.
+    const bool is_element = end_of_element(name) != name.npos;
+    unit->is_regathered = options.strategy != ShardStrategy::kShardGradOp && is_element;
     std::vector<Parameter> members = optim::FlatRange::in_order(parameters);
     for (const Parameter& member : members)
       unit->members.push_back({member.name(), member.part_type().shape});

@@ -10,7 +10,8 @@ namespace monograph::nn {
 
 // What the ranks of the axis keep from a forward to a backward pass.
 enum class ShardStrategy {
-  kFullShard,    // parts of parameters, gradients and moments; each unit is gathered twice a step
+  kFullShard,    // parts of parameters, gradients and moments; elements of lists are gathered twice
+                 // a step, other units once: the backward pass begins with the head
   kShardGradOp,  // the same, but a unit that was gathered stays until its gradient is made
   kHybrid,       // full shard over this axis; another axis has copies of the parts
 };
@@ -29,13 +30,15 @@ struct FullyShardOptions {
 //   nn::fully_shard(model, mesh);
 //   ... optimizer.step(nn::replicate(loss.backward(), mesh, "fsdp"));
 //
-// Units that are gathered together: each element of a list of modules ("h.0", "layers.3"), and
-// "root", all the rest. Frozen parameters stay whole. Names and shapes of states, for a session and
+// Units that are gathered together: the matrices of each element of a list of modules ("h.0",
+// "layers.3"), those of each other module ("wte", "lm_head"), and "vectors", all parameters with
+// fewer than two axes: those of norms and biases, which kernels read as f32 while products may read
+// matrices as bf16. Frozen parameters stay whole. Names and shapes of states, for a session and
 // in checkpoints, stay those of the model. UserError for a mesh without the axis, a model that is
 // sharded already, or a hybrid without the other axis.
 void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& options = {});
 
-// "h.0" for "h.0.attn.c_attn.weight"; "root" for a parameter in no list.
-std::string unit_of(std::string_view parameter);
+// "h.0" for "h.0.attn.c_attn.weight"; "wte" for "wte.weight"; "vectors" for fewer than two axes.
+std::string unit_of(const Parameter& parameter);
 
 }  // namespace monograph::nn

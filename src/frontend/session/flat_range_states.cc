@@ -9,11 +9,12 @@ namespace monograph::session {
 
 void FlatRangeStates::add(ir::FlatStates states, std::shared_ptr<comm::Communicator> group) {
   const std::string name = states.name;
+  const ir::DType dtype = states.dtype;
   const Range& range = ranges_[name] = {std::move(states), std::move(group)};
   const auto& members = range.states.unit->members;
   int64_t offset = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    const ir::TensorType type = {ir::DType::kF32, members[i].shape};
+    const ir::TensorType type = {dtype, members[i].shape};
     homes_[range.states.members[i]] = {&range, offset, type};
     const int64_t count = type.num_elements();
     offset += (count + ir::kFlatAlignment - 1) / ir::kFlatAlignment * ir::kFlatAlignment;
@@ -48,8 +49,8 @@ ir::Literal FlatRangeStates::gather(const Range& range, const ir::Literal& part)
         range.states.name, range.states.unit->axis);
   }
   ir::Literal whole({part.type().dtype, {part.num_elements() * range.group->size()}});
-  range.group->all_gather(part.data(), whole.data(), part.num_elements(), comm::ElementType::kF32,
-                          range.states.name);
+  range.group->all_gather(part.data(), whole.data(), part.type().num_bytes(),
+                          comm::ElementType::kU8, range.states.name);
   return whole;
 }
 

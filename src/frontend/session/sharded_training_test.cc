@@ -42,13 +42,17 @@ struct Setting {
   int64_t num_micro_batches = 1;
   bool is_sequence_parallel = false;
   bool is_llama = false;
+  ir::DType moments = ir::DType::kF32;
 };
 
 std::map<std::string, int> collectives_of(const ir::Program& program) {
   std::map<std::string, int> counts;
   for (const ir::Step& step : program.steps) {
     const auto* work = std::get_if<ir::CollectiveStep>(&step.work);
-    if (work != nullptr) ++counts[fmt::format("{} {}", kind_name(work->kind), work->axis)];
+    if (work == nullptr) continue;
+    const bool is_f32 = work->dtype == ir::DType::kF32;
+    ++counts[fmt::format("{} {}{}", kind_name(work->kind), work->axis,
+                         is_f32 ? "" : fmt::format(" {}", ir::dtype_name(work->dtype)))];
   }
   return counts;
 }
@@ -65,9 +69,10 @@ Outcome train_model(Model& model, const std::string& weight, const std::string& 
   if (setting.mesh.has("fsdp")) {
     nn::fully_shard(model, setting.mesh, {.strategy = setting.strategy});
   }
-  optim::AdamW optimizer(
-      model.parameters(),
-      {.learning_rate = optim::Schedule::constant(1e-2), .weight_decay = 0.1, .max_norm = 0.5});
+  optim::AdamW optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(1e-2),
+                                              .weight_decay = 0.1,
+                                              .max_norm = 0.5,
+                                              .moment_dtype = setting.moments});
   Session session({.seed = 3, .options = setting.options, .mesh = context});
   Compiled step = session.compile([&](const Tensor& x, const Tensor& y) -> Outputs {
     auto [loss, gradients] =
@@ -138,7 +143,8 @@ std::vector<Outcome> train_on(const Setting& setting) {
   return outcomes;
 }
 
-void expect_same_training(const std::vector<Outcome>& all, const Outcome& one) {
+void expect_same_training(const std::vector<Outcome>& all, const Outcome& one,
+                          double tolerance = 1e-5) {
   for (const Outcome& outcome : all) {
     EXPECT_EQ(outcome.losses, all[0].losses);
     EXPECT_EQ(outcome.weight, all[0].weight);
@@ -146,14 +152,14 @@ void expect_same_training(const std::vector<Outcome>& all, const Outcome& one) {
   }
   EXPECT_EQ(all[0].state_names, one.state_names);
   for (int64_t i = 0; i < kSteps; ++i) {
-    EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, 1e-5) << "step " << i;
-    EXPECT_NEAR(all[0].norms[i] / one.norms[i], 1, 1e-4) << "step " << i;
+    EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, tolerance) << "step " << i;
+    EXPECT_NEAR(all[0].norms[i] / one.norms[i], 1, 10 * tolerance) << "step " << i;
   }
   for (int64_t i = 0; i < one.weight.num_elements(); ++i) {
-    EXPECT_NEAR(all[0].weight.get(i), one.weight.get(i), 2e-4);
+    EXPECT_NEAR(all[0].weight.get(i), one.weight.get(i), 20 * tolerance);
   }
   for (int64_t i = 0; i < one.moment.num_elements(); ++i) {
-    EXPECT_NEAR(all[0].moment.get(i), one.moment.get(i), 1e-7);
+    EXPECT_NEAR(all[0].moment.get(i), one.moment.get(i), tolerance / 100);
   }
 }
 
@@ -168,13 +174,13 @@ TEST_P(FullySharded, IsTheTrainingOfOneRank) {
   const Outcome one = train({}, nullptr);
   const std::vector<Outcome> all = train_on(sharded(GetParam()));
   expect_same_training(all, one);
-  // Parameters and moments: a part, and the padding of each of three units to equal parts.
-  const int64_t padding = 3 * 3 * 4 * (64 * GetParam() + 64 * 30);
+  // Parameters and moments: a part, and the padding of each of five units to equal parts.
+  const int64_t padding = 5 * 3 * 4 * (64 * GetParam() + 64 * 30);
   EXPECT_LT(all[0].state_bytes, one.state_bytes / GetParam() + padding);
   EXPECT_EQ(all[0].gradient_bytes, 0);
   EXPECT_THAT(all[0].collectives,
-              ElementsAre(std::pair("all_gather fsdp", 6), std::pair("all_reduce fsdp", 2),
-                          std::pair("reduce_scatter fsdp", 3)));
+              ElementsAre(std::pair("all_gather fsdp", 7), std::pair("all_reduce fsdp", 2),
+                          std::pair("reduce_scatter fsdp", 5)));
 }
 
 TEST(FullySharded, ShowsThatNothingFusesAcrossUnits) {
@@ -190,8 +196,8 @@ TEST(FullySharded, KeepsUnitsForTheBackwardPassWithShardGradOp) {
   const std::vector<Outcome> all = train_on(sharded(2, nn::ShardStrategy::kShardGradOp));
   expect_same_training(all, train({}, nullptr));
   EXPECT_THAT(all[0].collectives,
-              ElementsAre(std::pair("all_gather fsdp", 3), std::pair("all_reduce fsdp", 2),
-                          std::pair("reduce_scatter fsdp", 3)));
+              ElementsAre(std::pair("all_gather fsdp", 5), std::pair("all_reduce fsdp", 2),
+                          std::pair("reduce_scatter fsdp", 5)));
 }
 
 TEST(FullySharded, HybridHasCopiesOfTheParts) {
@@ -200,8 +206,8 @@ TEST(FullySharded, HybridHasCopiesOfTheParts) {
   const std::vector<Outcome> all = train_on(setting);
   expect_same_training(all, train({}, nullptr));
   EXPECT_THAT(all[0].collectives,
-              ElementsAre(std::pair("all_gather fsdp", 6), std::pair("all_reduce dp", 4),
-                          std::pair("all_reduce fsdp", 2), std::pair("reduce_scatter fsdp", 3)));
+              ElementsAre(std::pair("all_gather fsdp", 7), std::pair("all_reduce dp", 6),
+                          std::pair("all_reduce fsdp", 2), std::pair("reduce_scatter fsdp", 5)));
 }
 
 TEST(FullySharded, LevelsAndTheInterpreterAgree) {
@@ -221,8 +227,35 @@ TEST(FullySharded, GathersForEachMicroBatch) {
   setting.num_micro_batches = 3;
   const std::vector<Outcome> all = train_on(setting);
   expect_same_training(all, train({.mesh = {}, .num_micro_batches = 3}, nullptr));
-  EXPECT_EQ(all[0].collectives.at("all_gather fsdp"), 18);
-  EXPECT_EQ(all[0].collectives.at("reduce_scatter fsdp"), 3);
+  EXPECT_EQ(all[0].collectives.at("all_gather fsdp"), 15);
+  EXPECT_EQ(all[0].collectives.at("reduce_scatter fsdp"), 5);
+}
+
+// Matrices that products read as bf16 are narrowed before they are gathered, norms and biases not.
+TEST(FullySharded, GathersWhatIsReadAsBf16) {
+  Setting setting = sharded(2);
+  setting.options.precision = "bf16";
+  Setting alone;
+  alone.options.precision = "bf16";
+  const std::vector<Outcome> all = train_on(setting);
+  expect_same_training(all, train(alone, nullptr), 2e-3);
+  // Embeddings are read as f32, too.
+  EXPECT_EQ(all[0].collectives.at("all_gather fsdp"), 3);
+  EXPECT_EQ(all[0].collectives.at("all_gather fsdp bf16"), 4);
+  for (const int64_t level : {0, 1}) {
+    setting.options.comm_optimization_level = level;
+    EXPECT_EQ(train_on(setting)[1].losses, all[0].losses) << "level " << level;
+  }
+}
+
+TEST(FullySharded, KeepsMomentsInBf16) {
+  Setting setting = sharded(3), alone;
+  setting.moments = alone.moments = ir::DType::kBF16;
+  const std::vector<Outcome> all = train_on(setting);
+  const Outcome one = train(alone, nullptr);
+  expect_same_training(all, one, 1e-4);
+  EXPECT_EQ(all[0].moment.type().dtype, ir::DType::kBF16);
+  EXPECT_LT(all[0].state_bytes, train_on(sharded(3))[0].state_bytes);
 }
 
 TEST(TensorParallel, IsTheTrainingOfOneRank) {
@@ -356,11 +389,10 @@ TEST(FullySharded, SaysWhatIsWrong) {
               HasSubstr("use full-shard, shard-grad-op or hybrid"));
   nn::fully_shard(model, mesh);
   EXPECT_THAT(message_of([&] { nn::fully_shard(model, mesh); }), HasSubstr("shard a model once"));
-  const auto compile_step = [&](auto reduce, ir::DType moments = ir::DType::kF32) {
+  const auto compile_step = [&](auto reduce) {
     CompileOptions options;
     options.backend = "null";
-    optim::AdamW optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(1e-2),
-                                                .moment_dtype = moments});
+    optim::AdamW optimizer(model.parameters(), {.learning_rate = optim::Schedule::constant(1e-2)});
     Compiled step = compile(
         [&](const Tensor& x, const Tensor& y) {
           const Tensor loss = model.loss(x, y);
@@ -379,9 +411,6 @@ TEST(FullySharded, SaysWhatIsWrong) {
                 });
               }),
               HasSubstr("reduced twice over axis 'fsdp'"));
-  const auto once = [&](const auto& gradients) { return nn::replicate(gradients, mesh, "fsdp"); };
-  EXPECT_THAT(message_of([&] { compile_step(once, ir::DType::kBF16); }),
-              HasSubstr("AdamW with moments in bf16 of sharded unit"));
 }
 
 }  // namespace

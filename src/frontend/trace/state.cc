@@ -149,7 +149,7 @@ std::vector<ir::FlatStates> flat_states_of(const std::vector<State>& states) {
     const std::string name = fmt::format("{}flat.{}", state.prefix(), unit->name);
     const auto is_it = [&](const ir::FlatStates& known) { return known.name == name; };
     if (std::any_of(result.begin(), result.end(), is_it)) continue;
-    result.push_back({name, state.role(), unit, {}});
+    result.push_back({name, state.role(), unit, {}, state.type().dtype});
     for (const ir::FlatUnit::Member& member : unit->members) {
       result.back().members.push_back(state.prefix() + member.name);
     }

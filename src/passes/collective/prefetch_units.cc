@@ -63,9 +63,38 @@ class UnitPlacement {
     before_[before].push_back(node);
   }
 
+  using Gather = std::pair<Node*, Node*>;  // first reader and start
+
+  // The first reader of the unit before it that is not so much smaller that its reading hides
+  // nothing.
+  Node* reader_before(const std::vector<Gather>& gathers, size_t at) const {
+    constexpr int64_t kSmallShare = 8;
+    const int64_t bytes = gathers[at].second->types()[0].num_bytes();
+    for (size_t i = at; i-- > 0;) {
+      const Gather& gather = gathers[i];
+      if (gather.second->types()[0].num_bytes() * kSmallShare >= bytes) return gather.first;
+    }
+    return order_.front();
+  }
+
+  // With the kernel that narrows its part.
+  void move_start(Node* start, Node* before) {
+    Node* const source = start->operand(0).node;
+    if (source->id() >= before->id()) {
+      const auto& leaves = source->operands();
+      const bool is_kernel = source->body() != nullptr;
+      const bool is_first = is_kernel && std::all_of(leaves.begin(), leaves.end(), [&](Value leaf) {
+                              return leaf.node->is_placeholder() && leaf.node->id() < before->id();
+                            });
+      if (!is_first || moved_.contains(source)) return;
+      move(source, before);
+    }
+    move(start, before);
+  }
+
   // In order of their first readers.
   void place_gathers() {
-    std::vector<std::pair<Node*, Node*>> gathers;  // first reader and start
+    std::vector<Gather> gathers;
     for (Node* node : order_) {
       if (!is_of_unit(*node, "all_gather_start")) continue;
       if (Node* reader = first_reader(node->result())) gathers.emplace_back(reader, node);
@@ -73,9 +102,7 @@ class UnitPlacement {
     std::stable_sort(gathers.begin(), gathers.end(),
                      [](const auto& a, const auto& b) { return a.first->id() < b.first->id(); });
     for (size_t i = 0; i < gathers.size(); ++i) {
-      Node* const start = gathers[i].second;
-      Node* const before = i == 0 ? order_.front() : gathers[i - 1].first;
-      if (start->operand(0).node->id() < before->id()) move(start, before);
+      move_start(gathers[i].second, reader_before(gathers, i));
     }
     for (const auto& [reader, start] : gathers) {
       for (Node* done : users_.at(start->result())) move(done, reader);

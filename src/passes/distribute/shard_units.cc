@@ -30,7 +30,7 @@ class UnitSharding {
         build_(*after_),
         context_(context),
         states_(states),
-        gathers_(build_, states, context) {
+        gathers_(*before_, build_, states, context) {
     find_reductions();
   }
 

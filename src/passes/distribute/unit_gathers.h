@@ -15,10 +15,15 @@ namespace monograph::passes {
 
 // Gives the parameters of sharded units, as a whole, to the nodes that read them: one gather for
 // each unit and window. A window is one way over the model: the forward pass, the backward pass (of
-// a micro-batch); a unit that is not regathered has one window.
+// a micro-batch); a unit that is not regathered has one window. Where the graph reads parameters of
+// a unit only as bf16, the parts are narrowed and half the bytes gathered:
+//   before: w = state "w"; c = convert(w) : bf16; y = matmul(x, c)
+//   after:  p = convert(state "flat.h.0") : bf16; c = unpack(all_gather(p)); y = matmul(x, c)
 class UnitGathers {
  public:
-  UnitGathers(ops::Builder& build, std::span<const ir::FlatStates> states, PassContext& context);
+  // `before`: the graph whose nodes will be visited.
+  UnitGathers(const ir::Graph& before, ops::Builder& build, std::span<const ir::FlatStates> states,
+              PassContext& context);
 
   // Begins the visit of a node of the graph before.
   void enter(const ir::Node& node);
@@ -38,6 +43,9 @@ class UnitGathers {
 
  private:
   using Key = std::pair<const ir::Node*, int>;  // node of the graph before and window
+  using Users = ir::ValueMap<std::vector<ir::Node*>>;
+  void find_dtypes(const ir::Graph& before);
+  bool is_read_narrow(ir::Value value, const Users& users, const ir::ValueSet& roots) const;
   int window_of(const ir::FlatStates& states) const;
   const ir::FlatStates& states_under(ir::Value value) const;
   ir::Node* gathered(const ir::FlatStates& states);
@@ -45,6 +53,7 @@ class UnitGathers {
   ops::Builder& build_;
   PassContext& context_;
   std::unordered_map<std::string, std::pair<const ir::FlatStates*, int>> homes_;  // by state name
+  std::unordered_map<const ir::FlatStates*, ir::DType> dtypes_;  // in which they are gathered
   std::unordered_map<const ir::FlatStates*, ir::Value> shards_;
   ir::ValueSet lazy_;
   ir::Phase phase_ = ir::Phase::kForward;

@@ -91,16 +91,6 @@ Begun begin(const std::vector<FlatRange>& ranges, const Schedule& schedule, doub
   return begun;
 }
 
-// Parts of a sharded unit are kept and gathered as f32.
-void check_moments(const std::vector<FlatRange>& ranges, ir::DType dtype) {
-  for (const FlatRange& range : ranges) {
-    const auto& unit = range.parameters().front().flat_unit();
-    if (unit == nullptr || dtype == ir::DType::kF32) continue;
-    throw_user_error("AdamW with moments in {} of sharded unit '{}': use f32 with fully_shard",
-                     ir::dtype_name(dtype), unit->name);
-  }
-}
-
 }  // namespace
 
 AdamW::AdamW(std::vector<trace::Parameter> parameters, AdamWConfig config)
@@ -138,7 +128,6 @@ Metrics AdamW::step(const trace::Gradients& gradients, trace::Location where) {
   const trace::Scope scope(trace, "optimizer");
   const trace::PhaseScope phase(trace, ir::Phase::kOptimizer);
   const std::vector<FlatRange> ranges = FlatRange::all(parameters_, gradients);
-  check_moments(ranges, config_.moment_dtype);
   const Begun begun = begin(ranges, config_.learning_rate, config_.max_norm, config_.weight_decay,
                             trace, config_.loss_scale);
   const Tensor& is_finite = begun.metrics.is_finite;
