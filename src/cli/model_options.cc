@@ -40,6 +40,11 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
   arguments.option("mode", &options.mode, "how a GPU is driven",
                    {"default", "reduce-overhead", "max-autotune"});
   arguments.option("precision", &options.precision, "what products compute in", {"f32", "bf16"});
+  arguments.option("residual", &options.residual,
+                   "what the residual stream of a model is kept in; bf16 with precision bf16",
+                   {"f32", "bf16"});
+  arguments.option("deterministic", &options.deterministic,
+                   "on GPUs: the same bits in each run; without, attention's backward is faster");
   arguments.option("memory-budget", &options.memory_budget,
                    "bytes that the step may take (60MB), or a fraction of what it takes (0.7); "
                    "values are made again rather than kept");

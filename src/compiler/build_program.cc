@@ -61,8 +61,13 @@ ir::ImageSizes image_sizes(const Sizes& s) {
 class ProgramBuilder {
  public:
   ProgramBuilder(const ir::Graph& graph, const passes::Layout& layout, const ir::DeviceSpec& device,
-                 const ir::Program* like)
-      : graph_(graph), layout_(layout), device_(device), like_(like), buffers_(layout.buffers) {}
+                 bool deterministic, const ir::Program* like)
+      : graph_(graph),
+        layout_(layout),
+        device_(device),
+        deterministic_(deterministic),
+        like_(like),
+        buffers_(layout.buffers) {}
 
   UnplacedProgram run() {
     for (const auto& node : graph_.nodes()) {
@@ -308,6 +313,7 @@ class ProgramBuilder {
       work.grad_k = result(1);
       work.grad_v = result(2);
       work.num_splits = work.wanted_splits();
+      work.is_deterministic = deterministic_ || !device_.is_cuda();
       buffers_.push_back({Segment::kScratch, device_.is_cuda() ? ir::gpu_workspace_bytes(work)
                                                                : work.workspace_bytes()});
       work.workspace = address(static_cast<int>(buffers_.size()) - 1, 0, ir::DType::kF32);
@@ -408,6 +414,7 @@ class ProgramBuilder {
   const ir::Graph& graph_;
   const passes::Layout& layout_;
   const ir::DeviceSpec& device_;
+  const bool deterministic_;
   const ir::Program* const like_;
   size_t next_to_follow_ = 0;  // step of like_
   std::vector<passes::LayoutBuffer> buffers_;
@@ -422,12 +429,13 @@ class ProgramBuilder {
 
 UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
                                        const ir::DeviceSpec& device, const ir::Program* like) {
-  return ProgramBuilder(graph, layout, device, like).run();
+  return ProgramBuilder(graph, layout, device, true, like).run();
 }
 
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
-                          const ir::DeviceSpec& device, std::vector<passes::Lifetime>* scratch) {
-  UnplacedProgram built = build_unplaced_program(graph, layout, device);
+                          const ir::DeviceSpec& device, std::vector<passes::Lifetime>* scratch,
+                          bool deterministic) {
+  UnplacedProgram built = ProgramBuilder(graph, layout, device, deterministic, nullptr).run();
   std::vector<passes::Lifetime> lifetimes = assign_memory(built.program, built.buffers);
   if (scratch != nullptr) *scratch = std::move(lifetimes);
   return std::move(built.program);

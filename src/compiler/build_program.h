@@ -9,10 +9,12 @@ namespace monograph::compiler {
 
 // Turns a fused graph with its layout into a Program: one step a kernel or library call, in graph
 // order; equal Loops once; scratch offsets from the lifetimes of the buffers. Loops are made for
-// the device. `scratch`: null, or gets when each buffer lives.
+// the device. `scratch`: null, or gets when each buffer lives. `deterministic`: library calls on a
+// GPU add up in one order.
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
                           const ir::DeviceSpec& device,
-                          std::vector<passes::Lifetime>* scratch = nullptr);
+                          std::vector<passes::Lifetime>* scratch = nullptr,
+                          bool deterministic = true);
 
 // The same before scratch has offsets: addresses there are those of address_in_buffer
 // (assign_memory.h).

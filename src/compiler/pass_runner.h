@@ -16,6 +16,7 @@ struct PassOptions {
   bool verify = true;            // after each pass that changed the graph
   ir::LinkModel link = {};       // of collectives
   ir::DeviceSpec device = {};    // what the step is compiled for
+  bool deterministic = true;     // two runs of a step on a GPU give the same bits
   int64_t loss_chunk_bytes = 0;  // see chunk_loss_head; 0: what suits the device
   bool records_lineage = false;  // which node became which (see lineage.h)
 };

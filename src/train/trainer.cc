@@ -317,7 +317,10 @@ class Trainer {
     return {{"model", model_->config().name},
             {"seed", fmt::format("{}", config_.seed)},
             {"batch", fmt::format("{}", rows().of)},
-            {"precision", config_.options.precision},
+            {"precision", config_.options.residual == "f32"
+                              ? config_.options.precision
+                              : fmt::format("{}, residual {}", config_.options.precision,
+                                            config_.options.residual)},
             {"data", data_fingerprint()}};
   }
 

@@ -93,7 +93,8 @@ std::unique_ptr<ir::Graph> capture(const session::TracedFunction& function,
                                    const session::CompileOptions& options,
                                    const trace::Trace::NodeObserver& observer) {
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
-  traced->set_precision({.compute = ir::parse_dtype(options.precision)});
+  traced->set_precision({.compute = ir::parse_dtype(options.precision),
+                         .residual = ir::parse_dtype(options.residual)});
   traced->set_host_reader(zeros);
   traced->set_observer(observer);
   std::vector<trace::Tensor> tensors;

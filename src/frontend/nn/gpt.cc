@@ -67,8 +67,8 @@ GPT::Block::Block(Module& owner, int64_t layer, const GPTConfig& config)
 
 Tensor GPT::Block::operator()(const Tensor& x) const {
   const trace::Scope scope = enter(x);
-  const Tensor y = x + attn_(ln_1_(x));
-  return y + mlp_(ln_2_(y));
+  const Tensor y = residual(x + attn_(ln_1_(x)));
+  return residual(y + mlp_(ln_2_(y)));
 }
 
 GPT::Blocks::Blocks(Module& owner, const GPTConfig& config) : Module(owner, "h") {
@@ -98,7 +98,7 @@ Tensor GPT::operator()(const Tensor& tokens) const {
   trace::Trace& trace = tokens.trace();
   const trace::Scope scope = enter(tokens);
   const Tensor positions = trace.read(wpe_.weight).slice(0, 0, tokens.dim(1));
-  const Tensor x = h_(drop_(wte_(tokens) + positions));
+  const Tensor x = h_(residual(drop_(wte_(tokens) + positions)));
   return matmul(ln_f_(x), trace.read(wte_.weight).transpose(0, 1));
 }
 

@@ -83,8 +83,8 @@ Llama::Layer::Layer(Module& owner, int64_t number, const LlamaConfig& config)
 
 Tensor Llama::Layer::operator()(const Tensor& x, const RotaryEmbedding& rotary) const {
   const trace::Scope scope = enter(x);
-  const Tensor y = x + self_attn_(input_layernorm_(x), rotary);
-  return y + mlp_(post_attention_layernorm_(y));
+  const Tensor y = residual(x + self_attn_(input_layernorm_(x), rotary));
+  return residual(y + mlp_(post_attention_layernorm_(y)));
 }
 
 Llama::Layers::Layers(Module& owner, const LlamaConfig& config) : Module(owner, "layers") {
@@ -120,7 +120,8 @@ Tensor Llama::operator()(const Tensor& tokens) const {
   }
   trace::Trace& trace = tokens.trace();
   const trace::Scope scope = enter(tokens);
-  const Tensor x = model_.norm(model_.layers(model_.embed_tokens(tokens), model_.rotary_emb));
+  const Tensor embedded = residual(model_.embed_tokens(tokens));
+  const Tensor x = model_.norm(model_.layers(embedded, model_.rotary_emb));
   if (lm_head_) return (*lm_head_)(x);
   return matmul(x, trace.read(model_.embed_tokens.weight).transpose(0, 1));
 }

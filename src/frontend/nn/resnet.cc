@@ -70,7 +70,7 @@ Tensor ResNet::Block::operator()(const Tensor& x) const {
     y = norms_[i](convs_[i](y));
     if (i + 1 < convs_.size()) y = relu(y);
   }
-  return relu(y + (downsample_ ? (*downsample_)(x) : x));
+  return residual(relu(y + (downsample_ ? (*downsample_)(x) : x)));
 }
 
 ResNet::Stage::Stage(Module& owner, int64_t number, const ResNetConfig& config)

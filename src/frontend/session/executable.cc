@@ -18,6 +18,7 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .verify = options.verify == "fatal",
           .link = link_of(options),
           .device = ir::DeviceSpec::named(options.target),
+          .deterministic = options.deterministic,
           .loss_chunk_bytes = options.loss_chunk_bytes,
           .records_lineage = options.records_lineage};
 }

@@ -15,6 +15,7 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "comm_optimization_level",
                                               "compile_timeout",
                                               "compiler",
+                                              "deterministic",
                                               "disable_pass",
                                               "dump_dir",
                                               "dynamic",
@@ -25,6 +26,7 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "precision",
                                               "recompute",
                                               "recompile_limit",
+                                              "residual",
                                               "stop_after",
                                               "suppress_errors",
                                               "target",
@@ -57,6 +59,7 @@ void check_values(const CompileOptions& options) {
   check_value("target", options.target, {"cpu", "h200"});
   check_value("mode", options.mode, {"default", "reduce-overhead", "max-autotune"});
   check_value("precision", options.precision, {"f32", "bf16"});
+  check_value("residual", options.residual, {"f32", "bf16"});
   compile_timeout_seconds(options);
   check_value("recompute", options.recompute, {"cheap", "products"});
   memory_budget(options);
@@ -106,6 +109,10 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
     options.mode = value;
   } else if (name == "precision") {
     options.precision = value;
+  } else if (name == "residual") {
+    options.residual = value;
+  } else if (name == "deterministic") {
+    options.deterministic = parse_bool(name, value);
   } else if (name == "memory_budget") {
     options.memory_budget = value;
   } else if (name == "recompute") {
@@ -144,6 +151,19 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   check_values(options);
 }
 
+void set_options(CompileOptions& options, std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    const size_t equals = item.find('=');
+    if (equals == item.npos) {
+      throw_user_error("option '{}': use NAME=VALUE, with NAME one of {}", item,
+                       fmt::join(kNames, ", "));
+    }
+    set_option(options, item.substr(0, equals), item.substr(equals + 1));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+  }
+}
+
 compiler::MemoryBudget memory_budget(const CompileOptions& options) {
   compiler::MemoryBudget budget{.recompute_products = options.recompute == "products"};
   const std::string& text = options.memory_budget;
@@ -174,6 +194,10 @@ void check_options(const CompileOptions& options) {
     throw_user_error(
         "option target='{}' with backend {}, which compiles for what it runs on: use backend null",
         options.target, options.backend);
+  }
+  if (options.residual == "bf16" && options.precision != "bf16") {
+    throw_user_error("option residual='bf16' with precision {}: use precision bf16 with it",
+                     options.precision);
   }
   if (options.mode != "default" && options.backend != "cuda") {
     throw_user_error("option mode='{}' is of backend cuda: use mode default with backend {}",

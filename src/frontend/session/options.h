@@ -31,6 +31,12 @@ struct CompileOptions {
   // too, and the algorithms of library calls are chosen by timing them.
   std::string mode = "default";
   std::string precision = "f32";  // what products compute in: f32, bf16
+  // The residual stream of a transformer or ResNet and its gradient, as they are kept: f32, or bf16
+  // with products in bf16 (see trace::Precision).
+  std::string residual = "f32";
+  // On GPUs: false lets the gradient of attention be added up in any order, which is faster and
+  // takes less memory; two runs then differ in the last bits.
+  bool deterministic = true;
   // What the step may take: bytes ("60MB", "1.5GB") or a fraction of what it takes ("0.7"); empty:
   // any. Above it, values are made again rather than kept: cheap ones, or products too.
   std::string memory_budget = {};
@@ -71,6 +77,8 @@ double compile_timeout_seconds(const CompileOptions& options);
 
 // Sets an option by its name and text. UserError names the valid options or values.
 void set_option(CompileOptions& options, std::string_view name, std::string_view value);
+// The same for a list, as "residual=bf16,deterministic=false"; empty: nothing.
+void set_options(CompileOptions& options, std::string_view list);
 // The link that collectives are planned for.
 ir::LinkModel link_of(const CompileOptions& options);
 // The budget that memory_budget and recompute say; UserError names the valid forms.

@@ -57,6 +57,8 @@ Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>
            {"option backend", options.backend},
            {"option mode", options.mode},
            {"option precision", options.precision},
+           {"option residual", options.residual},
+           {"option deterministic", options.deterministic ? "true" : "false"},
            {"option verify", options.verify},
            {"option comm_optimization_level", fmt::format("{}", options.comm_optimization_level)},
            {"option link", fmt::format("{} s, {} bytes/s", link.latency_s, link.bytes_per_s)},

@@ -75,7 +75,8 @@ void Compiled::Data::run_user_passes(ir::Graph& graph) {
 std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   const auto start = Clock::now();
   const std::shared_ptr<trace::Trace> traced = trace::Trace::create();
-  traced->set_precision({.compute = ir::parse_dtype(data_->options.precision)});
+  traced->set_precision({.compute = ir::parse_dtype(data_->options.precision),
+                         .residual = ir::parse_dtype(data_->options.residual)});
   if (call.facts.mesh != nullptr) {
     trace::Trace::Axes axes;
     for (const std::string& axis : call.facts.mesh->batch_axes()) {

@@ -45,6 +45,9 @@ Tensor rsqrt(Argument x);
 Tensor sin(Argument x);
 Tensor sqrt(Argument x);
 Tensor tanh(Argument x);
+// A residual stream at a place where something was added to it: f32, rounded to what the precision
+// keeps it in (see Precision).
+Tensor residual(Argument x);
 Tensor detach(Argument x);  // the same value; no gradient flows through
 
 Tensor relu(Argument x);

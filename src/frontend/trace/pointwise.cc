@@ -94,6 +94,13 @@ Tensor sqrt(Argument x) {
 Tensor tanh(Argument x) {
   return emit("tanh", {x});
 }
+Tensor residual(Argument x) {
+  const Caller caller("residual", {x});
+  const Tensor tensor = caller.read(x);
+  const ir::DType kept = caller.trace().precision().residual;
+  return tensor.dtype() == ir::DType::kF32 ? tensor.to(kept).to(ir::DType::kF32) : tensor;
+}
+
 Tensor detach(Argument x) {
   return emit("detach", {x});
 }

@@ -4,6 +4,10 @@
 
 namespace monograph::trace {
 
+bool Precision::is_narrow(std::string_view op) const {
+  return ops::op_named(op).has(ops::kLibrary) || (op == "embedding" && residual != ir::DType::kF32);
+}
+
 ir::Value Narrowing::operator()(ops::Builder& build, ir::Value value, ir::DType dtype) {
   if (value.dtype() == dtype) return value;
   ir::Node& node = *value.node;

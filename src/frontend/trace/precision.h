@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <unordered_map>
 
 #include "ir/graph.h"
@@ -11,7 +12,12 @@ namespace monograph::trace {
 // optimizer state, reductions, norms and losses are f32. Every cast is a node.
 struct Precision {
   ir::DType compute = ir::DType::kF32;  // of the operands of products: f32 or bf16
+  // What the residual stream is rounded to where something is added to it, as its gradient is on
+  // the way back: what lies in memory between is narrow.
+  ir::DType residual = ir::DType::kF32;
 
+  // Products; with a narrow residual stream, the embedding that it begins with too.
+  bool is_narrow(std::string_view op) const;
   bool narrows(ir::Value operand) const {
     return compute != ir::DType::kF32 && operand.dtype() == ir::DType::kF32;
   }

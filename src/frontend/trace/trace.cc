@@ -151,10 +151,10 @@ std::vector<Tensor> Trace::emit_values(std::string_view op, std::vector<ir::Valu
   const bool is_from_inputs = std::any_of(operands.begin(), operands.end(), [&](ir::Value operand) {
     return operand.node->is("input") || from_inputs_.contains(operand.node);
   });
-  const bool is_product = ops::op_named(op).has(ops::kLibrary);
+  const bool is_narrow = precision_.is_narrow(op);
   bool is_narrowed = false;
   for (ir::Value& operand : operands) {
-    if (!is_product || !precision_.narrows(operand)) continue;
+    if (!is_narrow || !precision_.narrows(operand)) continue;
     operand = narrowing_(builder_, operand, precision_.compute);
     is_narrowed = true;
   }

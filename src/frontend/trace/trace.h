@@ -112,6 +112,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
 
   // From now on, products are traced in this precision.
   void set_precision(Precision precision) { precision_ = precision; }
+  const Precision& precision() const { return precision_; }
 
   ir::Graph& graph();
   passes::PassContext& context() { return context_; }

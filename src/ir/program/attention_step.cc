@@ -40,7 +40,7 @@ int64_t gpu_workspace_bytes(const AttentionStep& step) {
   constexpr int64_t kTileKeys = 128, kFloat = 4, kSmallThings = 1 << 20;
   if (!step.is_backward || step.dtype != DType::kBF16) return kFloat;
   const int64_t rows = step.batch * step.heads * step.queries;
-  const int64_t num_tiles = (step.keys + kTileKeys - 1) / kTileKeys;
+  const int64_t num_tiles = step.is_deterministic ? (step.keys + kTileKeys - 1) / kTileKeys : 1;
   const int64_t shared = step.kv_heads < step.heads ? 2 * step.batch * step.heads * step.keys *
                                                           step.width * dtype_bytes(step.dtype)
                                                     : 0;

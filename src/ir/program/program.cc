@@ -60,10 +60,11 @@ std::string text(const AttentionStep& step) {
     return fmt::format("{} {} by [{}]", name, text(t.address), fmt::join(t.strides, ","));
   };
   std::string result = fmt::format(
-      "attention{} {} {}x{} heads on {} of {}, {} queries, {} keys, scale {:.9g}{} ({}, {}, {}",
+      "attention{} {} {}x{} heads on {} of {}, {} queries, {} keys, scale {:.9g}{}{} ({}, {}, {}",
       step.is_backward ? "_backward" : "", dtype_name(step.dtype), step.batch, step.heads,
       step.kv_heads, step.width, step.queries, step.keys, step.scale, step.causal ? ", causal" : "",
-      tensor("q", step.q), tensor("k", step.k), tensor("v", step.v));
+      step.is_deterministic ? "" : ", in any order", tensor("q", step.q), tensor("k", step.k),
+      tensor("v", step.v));
   if (!step.is_backward) {
     return result + fmt::format(") -> {}, {}", tensor("output", step.output),
                                 tensor("logsumexp", step.logsumexp));

@@ -73,6 +73,7 @@ struct AttentionStep {
   static constexpr int64_t kMaxWidth = 256;  // f64: any
   DType dtype = DType::kF32;  // of all but logsumexp (f32, or f64 too) and the workspace (f32)
   bool is_backward = false, causal = false;
+  bool is_deterministic = true;  // backward on GPUs: two runs give the same bits
   double scale = 1;
   int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, width = 0;
   Tensor q, k, v, output, logsumexp;

@@ -94,7 +94,7 @@ class Recompute {
         std::find(plan.new_reads.begin(), plan.new_reads.end(), value) != plan.new_reads.end();
     if (is_read || is_planned) return;
     const int64_t bytes = value.type().num_bytes();
-    const bool is_small = bytes * kSmallShare <= target_bytes;
+    const bool is_small = bytes * kSmallShare <= target_bytes || is_rounding(*value.node);
     if (is_materialised(value) || (is_small && can_store_here(value))) {
       plan.new_reads.push_back(value);
       plan.bytes += is_materialised(value) ? bytes : 2 * bytes;
@@ -107,6 +107,12 @@ class Recompute {
     }
     for (Value operand : value.node->operands()) reach(operand, group, target_bytes, plan);
     plan.clones.push_back(value.node);
+  }
+
+  // What was rounded to 16 bits is stored so, and widened by who reads it.
+  static bool is_rounding(const Node& node) {
+    return node.is("convert") && ir::dtype_bytes(node.types()[0].dtype) == 2 &&
+           ir::dtype_bytes(node.operand(0).dtype()) > 2;
   }
 
   static bool fits(const Node& clone, const Group& group) {

@@ -51,7 +51,7 @@ void describe_backward(fe::graph::Graph& graph, const ir::AttentionStep& s) {
       tensor(graph, kLogsumexp, s.heads, s.queries, 1, s.logsumexp.strides, s.batch);
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_attn_scale(static_cast<float>(s.scale))
-                     .set_deterministic_algorithm(true);
+                     .set_deterministic_algorithm(s.is_deterministic);
   if (s.causal && s.queries == s.keys) options.set_causal_mask(true);
   if (s.causal && s.queries != s.keys) options.set_causal_mask_bottom_right(true);
   auto [grad_q, grad_k, grad_v] =
@@ -65,8 +65,9 @@ void describe_backward(fe::graph::Graph& graph, const ir::AttentionStep& s) {
 }
 
 std::string signature(const ir::AttentionStep& s) {
-  std::string text = fmt::format("attention {} {} {} {}/{} {} {} {} {}", s.is_backward, s.causal,
-                                 s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.width, s.scale);
+  std::string text = fmt::format("attention {} {} {} {} {}/{} {} {} {} {}", s.is_backward, s.causal,
+                                 s.is_deterministic, s.batch, s.heads, s.kv_heads, s.queries,
+                                 s.keys, s.width, s.scale);
   for (const auto* each : {&s.q, &s.k, &s.v, &s.output, &s.logsumexp, &s.grad_output, &s.grad_q,
                            &s.grad_k, &s.grad_v}) {
     text += fmt::format(" {}", fmt::join(each->strides, ","));
@@ -84,6 +85,7 @@ void describe(CudnnPlan& plan, const ir::AttentionStep& step) {
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   if (step.is_backward) {
+    if (!step.is_deterministic) plan.excluded.clear();
     describe_backward(plan.graph, step);
   } else {
     describe_forward(plan.graph, step);

@@ -7,7 +7,8 @@
 
 namespace monograph::runtime {
 
-// An AttentionStep by cuDNN's fused graph, deterministic in the backward; it takes bf16 only.
+// An AttentionStep by cuDNN's fused graph, deterministic unless the step says otherwise; it takes
+// bf16 only.
 std::shared_ptr<CudnnStep> make_cudnn_attention(const ir::AttentionStep& step,
                                                 const CudaAttention::Locate& locate,
                                                 const Cudnn& cudnn);

@@ -20,7 +20,7 @@ struct CudnnPlan {
   fe::graph::Graph graph;
   cudnnHandle_t handle = nullptr;
   std::vector<fe::HeurMode_t> sources = {fe::HeurMode_t::A};  // of candidates
-  // Never taken: results that differ from run to run.
+  // Not taken: results that differ from run to run.
   std::vector<fe::NumericalNote_t> excluded = {fe::NumericalNote_t::NONDETERMINISTIC};
   std::string refusal;  // why there is no plan; empty: there is
   int64_t workspace_bytes = 0;

@@ -107,7 +107,7 @@ TEST(CudaExecutor, SearchKeepsTheProduct) {
 
 // q, k and v packed in one row, as one product gives them.
 void add_attention(Problem& problem, DType dtype, int64_t heads, int64_t kv_heads, int64_t length,
-                   int64_t width, bool causal) {
+                   int64_t width, bool causal, bool deterministic = true) {
   const int64_t batch = 2, row = (heads + 2 * kv_heads) * width, bytes = ir::dtype_bytes(dtype);
   ir::AttentionStep step;
   step.dtype = dtype;
@@ -132,6 +132,7 @@ void add_attention(Problem& problem, DType dtype, int64_t heads, int64_t kv_head
                     {heads * length, length, 1}};
   problem.step(step);
   step.is_backward = true;
+  step.is_deterministic = deterministic;
   step.grad_output = rows(problem.state("grad", dtype, {batch * length, heads * width}));
   const auto grads = packed(problem.output("grad_qkv", dtype, {batch * length, row}));
   step.grad_q = grads[0], step.grad_k = grads[1], step.grad_v = grads[2];
@@ -159,6 +160,17 @@ TEST(CudaExecutor, AttendsByCudnn) {
       const CudaExecutor gpu(problem.program, {}, device::cuda::Context::create());
       EXPECT_THAT(gpu.remarks(), testing::IsEmpty());
     }
+  }
+}
+
+TEST(CudaExecutor, AttendsInAnyOrder) {
+  for (const int64_t kv_heads : {4, 2}) {
+    Problem problem;
+    add_attention(problem, DType::kBF16, 4, kv_heads, 256, 64, true, /*deterministic=*/false);
+    compare(problem, 1e-2);
+    if (IsSkipped()) return;
+    const CudaExecutor gpu(problem.program, {}, device::cuda::Context::create());
+    EXPECT_THAT(gpu.remarks(), testing::IsEmpty());
   }
 }
 
