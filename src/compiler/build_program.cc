@@ -428,16 +428,15 @@ class ProgramBuilder {
 }  // namespace
 
 UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
-                                       const ir::DeviceSpec& device, const ir::Program* like) {
-  return ProgramBuilder(graph, layout, device, true, like).run();
+                                       const ir::DeviceSpec& device, bool deterministic,
+                                       const ir::Program* like) {
+  return ProgramBuilder(graph, layout, device, deterministic, like).run();
 }
 
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
-                          const ir::DeviceSpec& device, std::vector<passes::Lifetime>* scratch,
-                          bool deterministic) {
-  UnplacedProgram built = ProgramBuilder(graph, layout, device, deterministic, nullptr).run();
-  std::vector<passes::Lifetime> lifetimes = assign_memory(built.program, built.buffers);
-  if (scratch != nullptr) *scratch = std::move(lifetimes);
+                          const ir::DeviceSpec& device) {
+  UnplacedProgram built = build_unplaced_program(graph, layout, device);
+  assign_memory(built.program, built.buffers);
   return std::move(built.program);
 }
 

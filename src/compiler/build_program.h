@@ -9,12 +9,9 @@ namespace monograph::compiler {
 
 // Turns a fused graph with its layout into a Program: one step a kernel or library call, in graph
 // order; equal Loops once; scratch offsets from the lifetimes of the buffers. Loops are made for
-// the device. `scratch`: null, or gets when each buffer lives. `deterministic`: library calls on a
-// GPU add up in one order.
+// the device.
 ir::Program build_program(const ir::Graph& graph, const passes::Layout& layout,
-                          const ir::DeviceSpec& device,
-                          std::vector<passes::Lifetime>* scratch = nullptr,
-                          bool deterministic = true);
+                          const ir::DeviceSpec& device);
 
 // The same before scratch has offsets: addresses there are those of address_in_buffer
 // (assign_memory.h).
@@ -23,9 +20,9 @@ struct UnplacedProgram {
   std::vector<passes::LayoutBuffer> buffers;
 };
 
-// `like`: the same step at other sizes, whose kernels' schedules are taken; null: none.
+// `deterministic`: library calls on a GPU add up in one order. `like`: the same step at other sizes, whose kernels' schedules are taken; null: none.
 UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
-                                       const ir::DeviceSpec& device,
+                                       const ir::DeviceSpec& device, bool deterministic = true,
                                        const ir::Program* like = nullptr);
 
 }  // namespace monograph::compiler

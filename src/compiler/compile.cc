@@ -34,7 +34,10 @@ class Compiler {
   Compilation run(const ir::Graph& traced) {
     result_.num_traced_nodes = traced.num_nodes();
     context_.link = options_.link;
-    if (options_.device.is_cuda()) context_.loss_chunk_bytes = kGpuLossChunkBytes;
+    if (options_.device.is_cuda()) {
+      context_.loss_chunk_bytes = kGpuLossChunkBytes;
+      context_.joins_copies = true;
+    }
     if (options_.loss_chunk_bytes > 0) context_.loss_chunk_bytes = options_.loss_chunk_bytes;
     if (!options_.device.is_cuda() && buffers_ == nullptr) {
       context_.set_memory_goal({.live_bytes = 0, .max_cost = kFreeRecomputation});
@@ -71,7 +74,8 @@ class Compiler {
       lineage->end(*graph, "layout", graph->num_nodes() != num_nodes);  // adds copies
       result_.lineage = lineage->take();
     }
-    UnplacedProgram built = build_unplaced_program(*graph, layout, options_.device, like_);
+    UnplacedProgram built = build_unplaced_program(*graph, layout, options_.device,
+                                                   options_.deterministic, like_);
     if (buffers_ == nullptr) {
       result_.scratch = assign_memory(built.program, built.buffers);
     } else {
@@ -103,12 +107,18 @@ class Compiler {
   }
 
   bool rematerialize(ir::Graph& graph) {
+    if (!run_again(kRematerialize, graph)) return false;
+    run_again(kJoinCopies, graph);
+    return true;
+  }
+
+  bool run_again(std::string_view name, ir::Graph& graph) {
     const auto steps = pipeline();
-    const auto step = std::find_if(steps.begin(), steps.end(), [](const PipelineStep& candidate) {
-      return candidate.name == kRematerialize;
+    const auto step = std::find_if(steps.begin(), steps.end(), [&](const PipelineStep& candidate) {
+      return candidate.name == name;
     });
     const auto& disabled = options_.disabled;
-    if (std::find(disabled.begin(), disabled.end(), kRematerialize) != disabled.end()) return false;
+    if (std::find(disabled.begin(), disabled.end(), name) != disabled.end()) return false;
     const PassOptions options = {.dump_dir = options_.dump_dir, .verify = options_.verify};
     result_.passes.push_back(run_passes(graph, context_, options, {step, 1}, lineage()).front());
     return result_.passes.back().changed;

@@ -6,6 +6,7 @@
 //   // CHECK-NEXT: return %1       stands on the very next line
 //   // CHECK-NOT: neg              stands nowhere in the result
 //   // GOAL: 4096 products        the context's memory goal, in live bytes; for rematerialize
+//   // JOINS: true                join_copies does its work
 //   // UNCHANGED                   the passes leave the graph as it was
 //   -----                          the next case
 //
@@ -91,7 +92,7 @@ std::vector<Directive> directives_of(const std::string& text) {
     if (name == "RUN" || name == "CHECK" || name == "CHECK-NEXT" || name == "CHECK-NOT") {
       found.push_back({name, trimmed(body.substr(colon + 1))});
     }
-    if (name == "GOAL") found.push_back({name, trimmed(body.substr(colon + 1))});
+    if (name == "GOAL" || name == "JOINS") found.push_back({name, trimmed(body.substr(colon + 1))});
     if (body == "UNCHANGED") found.push_back({body, ""});
   }
   return found;
@@ -151,6 +152,7 @@ TEST_P(PassText, Holds) {
     if (name == "GOAL") {
       context.set_memory_goal({std::stoll(argument), argument.ends_with("products")});
     }
+    if (name == "JOINS") context.joins_copies = argument == "true";
   }
   run_passes(*graph, context, {}, steps_named(directives[0].argument));
   const std::string result = ir::to_text(*graph);

@@ -15,6 +15,7 @@
 #include "passes/fuse/store_indexed.h"
 #include "passes/fuse/widen_products.h"
 #include "passes/loss_head/chunk_loss_head.h"
+#include "passes/memory/join_copies.h"
 #include "passes/memory/rematerialize.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
@@ -69,6 +70,7 @@ constexpr PipelineStep kPipeline[] = {
      "it has begun all collectives as early as can be, and units would fill the memory"},
     {kRematerialize, passes::rematerialize,
      "lifetimes are known; it aims at nothing until the memory plan of the others is over budget"},
+    {kJoinCopies, passes::join_copies, "values are made again, in kernels of their own"},
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct PipelineStep {
 };
 
 inline constexpr std::string_view kRematerialize = "rematerialize";
+inline constexpr std::string_view kJoinCopies = "join_copies";
 
 // The passes from the traced step (backward and optimizer in it) to the graph that is lowered.
 std::span<const PipelineStep> pipeline();

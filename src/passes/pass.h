@@ -56,6 +56,7 @@ class PassContext {
   // Most bytes of logits at a time (see chunk_loss_head).
   static constexpr int64_t kLossChunkBytes = int64_t{64} << 20;
   int64_t loss_chunk_bytes = kLossChunkBytes;
+  bool joins_copies = false;  // see join_copies
 
   void set_memory_goal(MemoryGoal goal) { goal_ = goal; }
   const MemoryGoal& memory_goal() const { return goal_; }
