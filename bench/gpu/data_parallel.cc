@@ -2,7 +2,10 @@
 // prints one JSON line a rank; same model, sizes and optimizer as PyTorch's DDP and FSDP2 runs.
 // Usage: monograph run --nproc-per-node N -- bench_gpu_data_parallel [--batch ROWS_OF_A_RANK]
 //          [--layers L] [--length T] [--levels 2,1,0] [--mode MODE] [--seconds S] [--losses N]
-//          [--timeline FILE] [--table]
+//          [--plan replicate|full-shard|shard-grad-op|hybrid] [--timeline FILE] [--table 1]
+//          [--options NAME=VALUE,...]
+// Plan hybrid: two ranks to a part, an even number of copies. --options: of compilation, as
+// residual=bf16,deterministic=false.
 // Alone, without `monograph run`: one rank. --losses N: trains N steps and prints each loss, to
 // compare runs; the batch of all ranks together is the same for any number of them.
 #include <fmt/format.h>
@@ -16,6 +19,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "comm/process/process_world.h"
 #include "frontend/session/cuda_backend.h"
 #include "frontend/session/executable.h"
@@ -35,8 +39,11 @@ struct Config {
   std::map<std::string, int64_t> numbers = {{"--batch", 8},  {"--layers", 16},  {"--length", 2048},
                                             {"--losses", 0}, {"--width", 2048}, {"--seconds", 3},
                                             {"--table", 0}};
-  std::map<std::string, std::string> words = {
-      {"--mode", "reduce-overhead"}, {"--levels", "2"}, {"--timeline", ""}};
+  std::map<std::string, std::string> words = {{"--mode", "reduce-overhead"},
+                                              {"--plan", "replicate"},
+                                              {"--levels", "2"},
+                                              {"--options", ""},
+                                              {"--timeline", ""}};
 
   int64_t number(const char* name) const { return numbers.at(name); }
   const std::string& word(const char* name) const { return words.at(name); }
@@ -85,12 +92,28 @@ std::vector<std::vector<Literal>> random_batches(const Config& config, const com
   return batches;
 }
 
+ir::Mesh mesh_of(const std::string& plan, int64_t num_ranks) {
+  if (plan == "replicate") return ir::Mesh({{"data", num_ranks}});
+  if (plan != "hybrid") return ir::Mesh({{"fsdp", num_ranks}});
+  if (num_ranks % 4 != 0) {
+    throw_user_error("--plan hybrid on {} ranks: use a multiple of 4", num_ranks);
+  }
+  return ir::Mesh({{"dp", num_ranks / 2}, {"fsdp", 2}});
+}
+
+session::CompileOptions compile_options(const Config& config) {
+  session::CompileOptions options = {
+      .backend = "cuda", .mode = config.word("--mode"), .precision = "bf16"};
+  session::set_options(options, config.word("--options"));
+  return options;
+}
+
 class Run {
  public:
   Run(const Config& config, comm::World& world)
       : config_(config),
         world_(world),
-        mesh_({{"data", world.size}}),
+        mesh_(mesh_of(config.word("--plan"), world.size)),
         model_({.vocab_size = kVocabulary,
                 .block_size = config.number("--length"),
                 .n_layer = config.number("--layers"),
@@ -103,10 +126,13 @@ class Run {
                                          .beta2 = 0.95,
                                          .weight_decay = 0.1,
                                          .max_norm = 1.0}),
-        options_({.backend = "cuda", .mode = config.word("--mode"), .precision = "bf16"}),
+        options_(compile_options(config)),
         session_({.options = options_,
                   .mesh = world.size > 1 ? runtime::make_mesh_context(mesh_, world) : nullptr}),
-        batches_(random_batches(config, world)) {}
+        batches_(random_batches(config, world)) {
+    if (!mesh_.has("fsdp")) return;
+    nn::fully_shard(model_, mesh_, {.strategy = nn::parse_shard_strategy(config.word("--plan"))});
+  }
 
   void train() {
     for (const char level : config_.word("--levels")) {
@@ -131,16 +157,18 @@ class Run {
     for (int i = 1; i < kBatches; ++i) step(batches_[i]);
     const auto [ms, loss] = time_steps(step);
     const double tokens = static_cast<double>(batches_[0][0].num_elements());
+    const ir::Program& program = executable.build()->compilation.program;
     fmt::print(
-        "RESULT {{\"fw\":\"monograph\",\"rank\":{},\"world\":{},\"level\":{},\"mode\":\"{}\","
-        "\"B\":{},\"params\":{},\"tok_s_gpu\":{:.0f},\"ms\":{:.2f},\"compile_s\":{:.2f},"
-        "\"first_step_s\":{:.2f},\"gb_in_use\":{:.2f},\"plan_gb\":{:.2f},\"loss0\":{:.5f},"
-        "\"lossN\":{:.5f}}}\n",
-        world_.rank, world_.size, level, config_.word("--mode"), config_.number("--batch"),
-        model_.num_parameters(), tokens / ms * 1e3, ms, compile_s, first_step_s,
+        "RESULT {{\"fw\":\"monograph\",\"rank\":{},\"world\":{},\"plan\":\"{}\",\"level\":{},"
+        "\"mode\":\"{}\",\"options\":\"{}\",\"B\":{},\"params\":{},\"tok_s_gpu\":{:.0f},"
+        "\"ms\":{:.2f},\"compile_s\":{:.2f},\"first_step_s\":{:.2f},\"gb_in_use\":{:.2f},"
+        "\"plan_gb\":{:.2f},\"loss0\":{:.5f},\"lossN\":{:.5f},\"program\":\"{}\"}}\n",
+        world_.rank, world_.size, config_.word("--plan"), level, config_.word("--mode"),
+        config_.word("--options"), config_.number("--batch"), model_.num_parameters(),
+        tokens / ms * 1e3, ms, compile_s, first_step_s,
         static_cast<double>(executable.gpu_bytes_in_use()) / 1e9,
-        static_cast<double>(executable.build()->compilation.program.peak_bytes) / 1e9, losses[0],
-        loss);
+        static_cast<double>(program.peak_bytes) / 1e9, losses[0], loss,
+        hash_of(program.str()).hex());
     std::fflush(stdout);
     if (!config_.word("--timeline").empty()) print_timeline(step, level);
     if (config_.number("--table") > 0) print_table(step, executable);
@@ -148,12 +176,15 @@ class Run {
 
   Tensor trace_step(const Tensor& tokens, const Tensor& targets) {
     const Tensor loss = model_.loss(tokens, targets);
-    if (world_.size == 1) {
-      optimizer_.step(loss.backward());
-      return loss;
+    Tensor mean = loss;
+    trace::Gradients gradients = loss.backward();
+    for (const std::string& axis : mesh_.batch_axes()) {
+      if (mesh_.size(axis) == 1) continue;
+      gradients = nn::replicate(gradients, mesh_, axis);
+      mean = trace::all_mean(mean, mesh_, axis);
     }
-    optimizer_.step(nn::replicate(loss.backward(), mesh_));
-    return trace::all_mean(loss, mesh_, "data");
+    optimizer_.step(gradients);
+    return mean;
   }
 
   // The host prepares a step while the one before runs. All ranks do equally many.
@@ -179,8 +210,8 @@ class Run {
     while (std::ssize(losses) < config_.number("--losses")) {
       losses.push_back(step(batches_[losses.size() % kBatches]).loss());
     }
-    fmt::print("LOSSES world {} rank {} level {}: {:.9g}\n", world_.size, world_.rank, level,
-               fmt::join(losses, " "));
+    fmt::print("LOSSES {} world {} rank {} level {}: {:.9g}\n", config_.word("--plan"), world_.size,
+               world_.rank, level, fmt::join(losses, " "));
   }
 
   void print_timeline(session::Compiled& step, int level) {

@@ -3,7 +3,8 @@
 // Usage: bench_gpu_language [--model gpt2-124m|llama-1b|...] [--batch N] [--length T] [--layers L]
 //                           [--vocabulary V] [--precision f32|bf16] [--seconds S]
 //                           [--mode default|reduce-overhead|max-autotune] [--table]
-//                           [--timeline FILE] [--device cpu|cuda]
+//                           [--timeline FILE] [--device cpu|cuda] [--options NAME=VALUE,...]
+// --options: of compilation, as residual=bf16,deterministic=false,memory_budget=48GB.
 // $PB_T0, if set, is when the process was started, in seconds since 1970.
 #include <fmt/format.h>
 
@@ -42,7 +43,7 @@ struct Config {
   int64_t batch = 64, length = 1024, layers = train::ModelConfig::kPreset, vocabulary = 50304;
   double seconds = 3;
   std::string model = "gpt2-124m", precision = "bf16", mode = "reduce-overhead", device = "cuda",
-              timeline;
+              timeline, options;
   bool has_table = false;
 };
 
@@ -76,6 +77,8 @@ Config parse(int argc, char** argv) {
       config.device = value;
     } else if (option == "--timeline") {
       config.timeline = value;
+    } else if (option == "--options") {
+      config.options = value;
     } else {
       throw_user_error("unknown option {}: see the top of the source", option);
     }
@@ -153,13 +156,16 @@ void run(const Config& config) {
                           .beta2 = 0.95,
                           .weight_decay = 0.1,
                           .max_norm = 1.0});
+  session::CompileOptions options = {
+      .backend = config.device, .mode = config.mode, .precision = config.precision};
+  session::set_options(options, config.options);
   auto step = compile(
       [&](const Tensor& tokens, const Tensor& targets) {
         const Tensor loss = model->loss(tokens, targets);
         optimizer.step(loss.backward());
         return loss;
       },
-      {.backend = config.device, .mode = config.mode, .precision = config.precision});
+      options);
   const std::vector<std::vector<Literal>> batches = random_batches(config);
   const double prepare_s = seconds_since(start);
   session::Executable& executable = step.executable({batches[0][0].type(), batches[0][1].type()});
@@ -176,14 +182,16 @@ void run(const Config& config) {
   const double ms = seconds_since(window) * 1e3 / static_cast<double>(num_steps);
   fmt::print(
       "RESULT "
-      "{{\"fw\":\"monograph\",\"model\":\"{}\",\"mode\":\"{}\",\"B\":{},\"T\":{},\"L\":{},"
+      "{{\"fw\":\"monograph\",\"model\":\"{}\",\"mode\":\"{}\",\"options\":\"{}\",\"B\":{},\"T\":{}"
+      ",\"L\":{},"
       "\"precision\":\"{}\","
       "\"tok_s\":{:.0f},\"ms\":{:.3f},\"n_steps\":{},\"compile_s\":{:.3f},\"first_step_s\":{:.3f},"
       "\"process_s\":{:.3f},"
       "\"peak_gb\":{:.3f},\"plan_gb\":{:.3f},\"loss0\":{:.5f},\"lossN\":{:.5f}}}\n",
-      config.model, config.mode, config.batch, config.length, model->config().num_layers,
-      config.precision, static_cast<double>(config.batch * config.length) / ms * 1e3, ms, num_steps,
-      compile_s, first_step_s, process_s, static_cast<double>(executable.gpu_bytes_in_use()) / 1e9,
+      config.model, config.mode, config.options, config.batch, config.length,
+      model->config().num_layers, config.precision,
+      static_cast<double>(config.batch * config.length) / ms * 1e3, ms, num_steps, compile_s,
+      first_step_s, process_s, static_cast<double>(executable.gpu_bytes_in_use()) / 1e9,
       static_cast<double>(executable.build()->compilation.program.peak_bytes) / 1e9, first_loss,
       loss);
   std::fflush(stdout);

@@ -2,7 +2,8 @@
 // precision as PyTorch's script: bf16 with float32 weights, SGD with momentum. Images come from the
 // host as bytes, in each step.
 // Usage: bench_gpu_resnet [--batch N] [--seconds S] [--mode MODE] [--precision f32|bf16]
-//                         [--timeline FILE] [--table 1]
+//                         [--timeline FILE] [--table 1] [--options NAME=VALUE,...]
+// --options: of compilation, as residual=bf16.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -30,7 +31,8 @@ double seconds_since(Clock::time_point start) {
 
 Options parse(int argc, char** argv) {
   Options options = {{"--batch", "256"},      {"--seconds", "3"}, {"--mode", "reduce-overhead"},
-                     {"--precision", "bf16"}, {"--timeline", ""}, {"--table", "0"}};
+                     {"--precision", "bf16"}, {"--timeline", ""}, {"--table", "0"},
+                     {"--options", ""}};
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) throw_user_error("option {} needs a value", argv[i]);
     if (!options.contains(argv[i])) throw_user_error("unknown option {}: see the source", argv[i]);
@@ -71,13 +73,16 @@ void run(const Options& options) {
   optim::SGD optimizer(
       model.parameters(),
       {.learning_rate = optim::Schedule::constant(0.01), .momentum = 0.9, .weight_decay = 1e-4});
+  session::CompileOptions settings = {
+      .backend = "cuda", .mode = options.at("--mode"), .precision = options.at("--precision")};
+  session::set_options(settings, options.at("--options"));
   auto step = compile(
       [&](const Tensor& images, const Tensor& labels) {
         const Tensor loss = model.loss(images.to(DType::kF32) / 64.0 - 2.0, labels);
         optimizer.step(loss.backward());
         return loss;
       },
-      {.backend = "cuda", .mode = options.at("--mode"), .precision = options.at("--precision")});
+      settings);
   const auto batches = random_batches(std::stoll(options.at("--batch")));
   const auto start = Clock::now();
   session::Executable& executable = step.executable({batches[0][0].type(), batches[0][1].type()});
@@ -95,10 +100,11 @@ void run(const Options& options) {
   const double loss = last().loss();
   const double ms = seconds_since(window) * 1e3 / static_cast<double>(num_steps);
   fmt::print(
-      "RESULT {{\"fw\":\"monograph\",\"what\":\"resnet50\",\"mode\":\"{}\",\"B\":{},"
+      "RESULT "
+      "{{\"fw\":\"monograph\",\"what\":\"resnet50\",\"mode\":\"{}\",\"options\":\"{}\",\"B\":{},"
       "\"img_s\":{:.0f},\"ms\":{:.3f},\"n_steps\":{},\"first_step_s\":{:.2f},\"gb_in_use\":{:.2f},"
       "\"loss0\":{:.5f},\"lossN\":{:.5f}}}\n",
-      options.at("--mode"), batches[0][1].num_elements(),
+      options.at("--mode"), options.at("--options"), batches[0][1].num_elements(),
       static_cast<double>(batches[0][1].num_elements()) / ms * 1e3, ms, num_steps, first_step_s,
       static_cast<double>(executable.gpu_bytes_in_use()) / 1e9, first_loss, loss);
   std::fflush(stdout);
