@@ -20,7 +20,8 @@ struct UnplacedProgram {
   std::vector<passes::LayoutBuffer> buffers;
 };
 
-// `deterministic`: library calls on a GPU add up in one order. `like`: the same step at other sizes, whose kernels' schedules are taken; null: none.
+// `deterministic`: library calls on a GPU add up in one order. `like`: the same step at other
+// sizes, whose kernels' schedules are taken; null: none.
 UnplacedProgram build_unplaced_program(const ir::Graph& graph, const passes::Layout& layout,
                                        const ir::DeviceSpec& device, bool deterministic = true,
                                        const ir::Program* like = nullptr);
