@@ -161,28 +161,37 @@ void map_flat(const Loop& loop, const ir::DeviceSpec& device, const Needs& needs
   }
 }
 
+// Threads that have all of a row's accesses, or as many of them as a warp has.
+int smallest_group(const Needs& needs, int64_t accesses) {
+  if (accesses <= 32 || needs.has_reduce || needs.has_segments || needs.has_row_sink) {
+    return static_cast<int>(std::min<uint64_t>(32, std::bit_ceil<uint64_t>(accesses)));
+  }
+  return static_cast<int>(std::min<int64_t>(divided(accesses, 32) * 32, kWideBlock));
+}
+
 // Groups as small as the registers of their threads allow: a warp reduces faster than a block.
 void choose_group(const Loop& loop, const Needs& needs, ThreadMap& map) {
-  const int64_t accesses = loop.inner_extent / map.width;
-  if (!needs.has_reduce && !needs.has_segments && !needs.has_row_sink) {
-    map.threads_per_row =
-        accesses <= 32
-            ? std::bit_ceil(static_cast<unsigned>(accesses))
-            : static_cast<int>(std::min<int64_t>(divided(accesses, 32) * 32, kWideBlock));
-  } else {
-    map.threads_per_row =
-        static_cast<int>(std::min<uint64_t>(32, std::bit_ceil<uint64_t>(accesses)));
-  }
+  int64_t accesses = loop.inner_extent / map.width;
+  map.threads_per_row = smallest_group(needs, accesses);
   const auto is_too_much = [&] {
     const int64_t steps = divided(accesses, map.threads_per_row);
     const int64_t columns = steps * map.width;
-    // More threads would hold no less each: most would have no columns.
-    const bool is_least = accesses <= map.threads_per_row && map.threads_per_row <= 32;
-    const int held = is_least ? kMostHeld : held_registers(map.threads_per_row);
-    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 > held;
+    const int held = map.threads_per_row <= 32 && steps == 1
+                         ? kMostHeld
+                         : held_registers(map.threads_per_row);
+    return steps > kMaxSteps ||
+           registers_for(needs, columns) + needs.fixed * columns / 4 > held;
   };
-  while (is_too_much() && map.threads_per_row < kWideBlock) {
-    map.threads_per_row = std::min(std::max(32, map.threads_per_row * 2), kWideBlock);
+  while (is_too_much()) {
+    if (accesses > map.threads_per_row) {
+      if (map.threads_per_row == kWideBlock) break;
+      map.threads_per_row = std::min(std::max(32, map.threads_per_row * 2), kWideBlock);
+    } else {  // more threads would have no columns: each takes fewer
+      if (map.width == 1) break;
+      map.width /= 2;
+      accesses *= 2;
+      map.threads_per_row = smallest_group(needs, accesses);
+    }
   }
   map.in_registers = !is_too_much();
   map.steps = map.in_registers ? static_cast<int>(divided(accesses, map.threads_per_row)) : 0;

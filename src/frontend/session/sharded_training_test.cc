@@ -187,9 +187,9 @@ TEST(FullySharded, ShowsThatNothingFusesAcrossUnits) {
   const std::vector<std::string> remarks = train_on(sharded(2))[0].remarks;
   EXPECT_THAT(remarks, Contains(HasSubstr("shard_units: unit 'h.1' is read here as a whole")));
   EXPECT_THAT(remarks, Contains(testing::AllOf(HasSubstr("fuse: not fused across"),
-                                               HasSubstr("all_gather of unit 'h.1'"))));
+                                               HasSubstr("all_gather of unit 'vectors'"))));
   EXPECT_THAT(remarks, Contains(testing::AllOf(HasSubstr("fuse: not fused across"),
-                                               HasSubstr("reduce_scatter of unit 'h.1'"))));
+                                               HasSubstr("reduce_scatter of unit 'vectors'"))));
 }
 
 TEST(FullySharded, KeepsUnitsForTheBackwardPassWithShardGradOp) {

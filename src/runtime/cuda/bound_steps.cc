@@ -167,7 +167,6 @@ BoundSteps::Launch BoundSteps::bind(const ir::WaitStep&, const std::string& name
 }
 
 void BoundSteps::search(const Stream& stream, int num_candidates) {
-  for (const auto& attention : attentions_) attention->search(stream);
   for (const auto& conv : convs_) conv->search(stream);
   std::map<std::string, const CudaGemm*> found;
   for (const auto& gemm : gemms_) {

@@ -80,7 +80,7 @@ std::shared_ptr<CudnnPlan> Cudnn::plan(const std::string& signature,
   plan = std::make_shared<CudnnPlan>();
   plan->handle = data_->handle;
   describe(*plan);
-  if (plan->refusal.empty()) plan->build(data_->builds_all);
+  if (plan->refusal.empty()) plan->build(data_->builds_all && plan->is_searched);
   return plan;
 }
 

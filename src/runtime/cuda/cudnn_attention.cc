@@ -81,6 +81,7 @@ void describe(CudnnPlan& plan, const ir::AttentionStep& step) {
         fmt::format("its fused attention takes bf16, the step is {}", ir::dtype_name(step.dtype));
     return;
   }
+  plan.is_searched = false;  // timed alone, its plans rank otherwise than in a step
   plan.graph.set_io_data_type(fe::DataType_t::BFLOAT16)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);

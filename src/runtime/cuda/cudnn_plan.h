@@ -22,7 +22,8 @@ struct CudnnPlan {
   std::vector<fe::HeurMode_t> sources = {fe::HeurMode_t::A};  // of candidates
   // Not taken: results that differ from run to run.
   std::vector<fe::NumericalNote_t> excluded = {fe::NumericalNote_t::NONDETERMINISTIC};
-  std::string refusal;  // why there is no plan; empty: there is
+  bool is_searched = true;  // else cuDNN's own choice is taken
+  std::string refusal;      // why there is no plan; empty: there is
   int64_t workspace_bytes = 0;
   std::vector<int64_t> candidates;  // of a search that is still to come: built, and not too greedy
   std::optional<int64_t> chosen;    // by a search
