@@ -103,6 +103,15 @@ void print_dynamic(const session::CompileOptions& options, session::Compiled& st
   fmt::print("dynamic   {}: {} compilation{}\n", ranges, count, count == 1 ? "" : "s");
 }
 
+void add_show_options(Arguments& arguments, Show& what) {
+  arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
+  arguments.option("print", &what.graph, "print the graph after all passes");
+  arguments.option("program", &what.program, "print the steps and where their bytes lie");
+  arguments.option("kernels", &what.kernels, "print the Loop of each kernel and its source's path");
+  arguments.option("passes", &what.passes, "print each pass with its time and what it left");
+  arguments.option("remarks", &what.remarks, "print what the passes decided, and why");
+}
+
 }  // namespace
 
 int run_compile(std::span<const std::string> args) {
@@ -121,12 +130,7 @@ int run_compile(std::span<const std::string> args) {
   arguments.option("dynamic-batch", &dynamic.batch, "compile once for 1 to --batch rows");
   arguments.option("dynamic-time", &dynamic.time,
                    "compile once for 2 to --block tokens of context");
-  arguments.option("traced", &what.traced, "print the graph as it was traced, with source lines");
-  arguments.option("print", &what.graph, "print the graph after all passes");
-  arguments.option("program", &what.program, "print the steps and where their bytes lie");
-  arguments.option("kernels", &what.kernels, "print the Loop of each kernel and its source's path");
-  arguments.option("passes", &what.passes, "print each pass with its time and what it left");
-  arguments.option("remarks", &what.remarks, "print what the passes decided, and why");
+  add_show_options(arguments, what);
   arguments.option("json", &json, "print the report as JSON");
   MeshOptions mesh;
   add_mesh_options(arguments, mesh);

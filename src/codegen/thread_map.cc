@@ -176,11 +176,9 @@ void choose_group(const Loop& loop, const Needs& needs, ThreadMap& map) {
   const auto is_too_much = [&] {
     const int64_t steps = divided(accesses, map.threads_per_row);
     const int64_t columns = steps * map.width;
-    const int held = map.threads_per_row <= 32 && steps == 1
-                         ? kMostHeld
-                         : held_registers(map.threads_per_row);
-    return steps > kMaxSteps ||
-           registers_for(needs, columns) + needs.fixed * columns / 4 > held;
+    const int held =
+        map.threads_per_row <= 32 && steps == 1 ? kMostHeld : held_registers(map.threads_per_row);
+    return steps > kMaxSteps || registers_for(needs, columns) + needs.fixed * columns / 4 > held;
   };
   while (is_too_much()) {
     if (accesses > map.threads_per_row) {

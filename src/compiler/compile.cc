@@ -74,8 +74,8 @@ class Compiler {
       lineage->end(*graph, "layout", graph->num_nodes() != num_nodes);  // adds copies
       result_.lineage = lineage->take();
     }
-    UnplacedProgram built = build_unplaced_program(*graph, layout, options_.device,
-                                                   options_.deterministic, like_);
+    UnplacedProgram built =
+        build_unplaced_program(*graph, layout, options_.device, options_.deterministic, like_);
     if (buffers_ == nullptr) {
       result_.scratch = assign_memory(built.program, built.buffers);
     } else {
