@@ -83,7 +83,9 @@ const FlatStates* UnitGathers::packed_states(const Node& pack) const {
     if (!home || home->second != i || (packed != nullptr && packed != home->first)) return nullptr;
     packed = home->first;
   }
-  return static_cast<int>(packed->members.size()) == pack.num_operands() ? packed : nullptr;
+  const bool is_all =
+      packed != nullptr && static_cast<int>(packed->members.size()) == pack.num_operands();
+  return is_all ? packed : nullptr;
 }
 
 bool UnitGathers::takes(Node& node) {

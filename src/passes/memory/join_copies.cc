@@ -168,7 +168,7 @@ class Joiner {
     ir::ValueMap<Value> replacement;
     for (int at = 0; at < static_cast<int>(nodes.size()); ++at) {
       if (at == host_at) {
-        Node* joined = graph_.add_fused(std::move(operands), body.take());
+        Node* joined = graph_.add_fused(operands, body.take());
         joined->set_phase(host.phase());
         joined->set_provenance(host.provenance());
         for (int i = 0; i < host.num_results(); ++i) {
