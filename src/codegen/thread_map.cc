@@ -21,6 +21,7 @@ constexpr int kWideBlock = 512;        // for rows that one warp cannot hold
 constexpr int kRowAtATime = 1024;      // one block a multiprocessor, one row after the other
 constexpr int kSegmentBlock = 512;     // long segments are summed by all warps of a block
 constexpr int kOtherRegisters = 28;    // addresses, row values, what is being computed
+constexpr int kPhiloxRegisters = 16;   // counter, key, products, results
 constexpr int kFileRegisters = 65536;  // of a multiprocessor
 constexpr int kThreadsAtOnce = 2048;   // on a multiprocessor
 constexpr int kMostHeld = 96;          // registers of a thread for its row
@@ -88,7 +89,7 @@ struct Needs {              // of one column
   int64_t loaded = 0;       // bytes, in the sweep that loads most
   int64_t fixed = 0;        // bytes that are the same in all rows: the compiler may hold them
   bool has_reduce = false, has_row_sink = false, has_segments = false;
-  bool sums_columns = false, sums_all = false;
+  bool sums_columns = false, sums_all = false, makes_random = false;
 };
 
 Needs needs_of(const Loop& loop) {
@@ -102,6 +103,7 @@ Needs needs_of(const Loop& loop) {
     if (i.kind == Kind::kSegmentSum) needs.fixed += kept_bytes(loop, i);
     needs.has_reduce |= i.kind == Kind::kReduce;
     needs.has_segments |= i.kind == Kind::kSegmentSum;
+    needs.makes_random |= i.kind == Kind::kPhilox;
     const bool is_sink = i.kind == Kind::kStore || i.kind == Kind::kAccumulate;
     needs.has_row_sink |= is_sink && i.domain == Domain::kRow;
     if (i.kind != Kind::kAccumulate) continue;
@@ -238,9 +240,10 @@ void map_rows(const Loop& loop, const ir::DeviceSpec& device, const Needs& needs
   const int64_t columns = map.in_registers ? int64_t{map.steps} * map.width : 2 * map.width;
   map.rows_in_flight = choose_rows_in_flight(loop, needs, map);
   const int64_t in_flight = needs.loaded * columns * (map.rows_in_flight - 1) / 4;
-  const int64_t registers = std::min<int64_t>(kOtherRegisters + registers_for(needs, columns) +
-                                                  needs.fixed * columns / 8 + in_flight + map.width,
-                                              255);
+  const int64_t others = kOtherRegisters + (needs.makes_random ? kPhiloxRegisters : 0);
+  const int64_t registers = std::min<int64_t>(
+      others + registers_for(needs, columns) + needs.fixed * columns / 8 + in_flight + map.width,
+      255);
   map.blocks_at_once = static_cast<int>(
       std::clamp<int64_t>(kFileRegisters / ((registers + 7) / 8 * 8 * map.threads()), 1,
                           std::min(32, kThreadsAtOnce / map.threads())));
