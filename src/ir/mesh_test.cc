@@ -2,23 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include "base/error.h"
+#include "base/message_of.h"
 
 namespace monograph::ir {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename Function>
-std::string message_of(const Function& function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Mesh, GivesCoordinatesAndGroups) {
   const Mesh mesh({{"data", 2}, {"tensor", 3}});

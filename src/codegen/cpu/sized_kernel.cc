@@ -17,10 +17,19 @@ using ir::SizeReal;
 
 constexpr std::string_view kPlaceholder = "kernel_of_all_sizes";
 
-// Stand for constants that depend on the sizes, until the text is made: nobody writes such numbers.
+constexpr size_t kMostReals = 15;
+
+// Stand for constants that depend on the sizes, until the text is made.
 double mark_of(size_t number, bool is_floating) {
   return is_floating ? 7.0390625e20 * static_cast<double>(int64_t{1} << number)
                      : 1987654300.0 + static_cast<double>(number);
+}
+
+bool is_mark(double value) {
+  for (size_t number = 0; number < kMostReals; ++number) {
+    if (value == mark_of(number, true) || value == mark_of(number, false)) return true;
+  }
+  return false;
 }
 
 bool is_number_start(const std::string& text, size_t at) {
@@ -120,6 +129,9 @@ class Maker {
       const bool is_constant = loops_[0].instructions[id].kind == ir::InstructionKind::kConstant;
       if (!is_constant ||
           std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end()) {
+        if (is_constant && is_mark(values[0])) {
+          return refuse(fmt::format("the constant {} stands for others here", values[0]));
+        }
         continue;
       }
       const auto real = SizeReal::fit(grid_, values);
@@ -134,7 +146,8 @@ class Maker {
       for (ir::Loop& loop : loops_) loop.instructions[id].value = mark;
       kernel_.reals.push_back(*real);
     }
-    return kernel_.reals.size() < 16 || refuse("more than 15 constants depend on the sizes");
+    return kernel_.reals.size() <= kMostReals ||
+           refuse(fmt::format("more than {} constants depend on the sizes", kMostReals));
   }
 
   bool read_texts() {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "device/cuda/availability.h"
 #include "device/cuda/fake_driver.h"
 #include "device/cuda/module.h"
@@ -12,16 +12,6 @@ namespace monograph::device::cuda {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Error, typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Driver, NamesCallCodeAndAdvice) {
   const Driver api = fake_driver();

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "frontend/nn/gpt.h"
 #include "frontend/nn/llama.h"
 #include "frontend/nn/mlp.h"
@@ -18,16 +18,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<std::string> names_of(const std::vector<State>& states) {
   std::vector<std::string> names;

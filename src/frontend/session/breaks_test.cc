@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "frontend/session/monograph.h"
 #include "frontend/session/segments.h"
 #include "frontend/trace/host_read.h"
@@ -14,16 +14,6 @@ namespace monograph::session {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 ir::Literal row(std::vector<float> numbers) {
   const int64_t count = static_cast<int64_t>(numbers.size());

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "frontend/session/guards.h"
 #include "frontend/session/monograph.h"
 
@@ -11,15 +11,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::string message_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 ir::Literal rows(int64_t count, int64_t width) {
   return ir::Literal::from({ir::DType::kF32, {count, width}},
@@ -248,6 +239,17 @@ TEST(DynamicOptionsTest, WrongDimsAreRefused) {
 }
 
 // A launch gives streams of random numbers, in which kernels of equal layers differ, and sizes.
+// 7.0390625e20 stands for the first real that depends on the sizes while a kernel's text is made.
+TEST(DynamicKernelTest, AConstantThatStandsForOthersIsRefused) {
+  Compiled step =
+      compile([](const Tensor& x) { return sum(x * 7.0390625e20) + mean(x); },
+              {.backend = "cpu", .input_names = {"x"}, .dynamic_shapes = {{"x", {kBatch}}}});
+  testing::internal::CaptureStderr();
+  const double expected = 7.0390625e20 * sum_of(rows(4, 3));
+  EXPECT_NEAR(step(rows(4, 3)).loss() / expected, 1, 1e-4);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("stands for others here"));
+}
+
 TEST(DynamicDropoutTest, KernelsTakeStreamsBesideSizes) {
   const auto function = [](const Tensor& x) {
     Tensor y = x;

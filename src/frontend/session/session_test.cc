@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "frontend/session/monograph.h"
 #include "ir/rewriter.h"
 #include "ops/builder.h"
@@ -14,16 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Net : nn::Module {
   nn::Linear fc{*this, "fc", 3, 1};

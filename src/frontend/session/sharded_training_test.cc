@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "comm/threads/thread_world.h"
 #include "frontend/session/executable.h"
 #include "frontend/session/monograph.h"
@@ -341,16 +341,6 @@ TEST(FullySharded, StatesHaveTheNamesAndShapesOfTheModel) {
     EXPECT_EQ(session.state_type("fc1.bias").str(), "f32[5]");
     EXPECT_THAT(session.state_names(), testing::Contains("fc1.bias"));
   });
-}
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(TensorParallel, SaysWhatIsWrong) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/message_of.h"
 #include "frontend/trace/functions.h"
 #include "frontend/trace/gradients.h"
 #include "ir/printer.h"
@@ -20,16 +20,6 @@ Parameter parameter(const std::string& name, ir::Shape shape) {
           {ir::DType::kF32, std::move(shape)},
           ir::StateRole::kParameter,
           Initializer::normal(0, 1)};
-}
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::vector<std::string> ops_of(const ir::Graph& graph) {
