@@ -1,12 +1,15 @@
-// Exposed communication of data parallel training over links of three bandwidths: one rank of two,
-// whose peer is always ready, and a communicator that sleeps as long as the link would take. So
-// that only the schedule counts, nothing is added up.
+// Exposed communication of one rank of two, whose peer is always ready, and a communicator that
+// sleeps as long as the link would take. So that only the schedule counts, nothing is added up.
+// First data parallel training over links of three bandwidths, then data parallel and sharded
+// training over a link that takes as long as the computation does: step beside its bound, the
+// longer of the two.
 //
-// Usage: bench_comm_overlap [STEPS]      prints a table; takes about a minute
+// Usage: bench_comm_overlap [STEPS]      prints two tables; takes about two minutes
 
 #include <fmt/core.h>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 
 #include "comm/paced_communicator.h"
 #include "frontend/session/executable.h"
@@ -19,6 +22,7 @@ using namespace monograph;
 
 constexpr int kRanks = 2;
 constexpr int64_t kBatch = 16, kBlock = 128;
+constexpr std::chrono::microseconds kLatency(50);
 
 ir::Literal tokens(int64_t seed) {
   return ir::Literal::from({DType::kI64, {kBatch, kBlock}}, [&](int64_t i) {
@@ -33,9 +37,17 @@ class ReadyPeer : public comm::Communicator {
   int size() const override { return kRanks; }
   void all_reduce(void*, int64_t, comm::ElementType, comm::ReduceOp, std::string_view) override {}
   void broadcast(void*, int64_t, comm::ElementType, int, std::string_view) override {}
-  void all_gather(const void*, void*, int64_t, comm::ElementType, std::string_view) override {}
-  void reduce_scatter(const void*, void*, int64_t, comm::ElementType, comm::ReduceOp,
-                      std::string_view) override {}
+  void all_gather(const void* from, void* to, int64_t count, comm::ElementType type,
+                  std::string_view) override {
+    const auto bytes = static_cast<size_t>(count * comm::bytes_of(type));
+    for (int r = 0; r < kRanks; ++r) {
+      std::memcpy(static_cast<char*>(to) + static_cast<size_t>(r) * bytes, from, bytes);
+    }
+  }
+  void reduce_scatter(const void* from, void* to, int64_t count, comm::ElementType type,
+                      comm::ReduceOp, std::string_view) override {
+    if (from != to) std::memcpy(to, from, static_cast<size_t>(count * comm::bytes_of(type)));
+  }
   void all_to_all(const void*, void*, int64_t, comm::ElementType, std::string_view) override {}
   void send(const void*, int64_t, comm::ElementType, int, std::string_view) override {}
   void recv(void*, int64_t, comm::ElementType, int, std::string_view) override {}
@@ -46,14 +58,23 @@ class ReadyPeer : public comm::Communicator {
   std::string name() const override { return "ready peer"; }
 };
 
+struct Plan {
+  std::string_view name;
+  std::string axis;
+  std::optional<nn::ShardStrategy> strategy;  // nothing: copies of the model
+};
+const Plan kReplicate = {"replicate", "data", {}};
+
 // `level`: comm_optimization_level.
-train::ExchangeReport run(const comm::Pace& pace, int64_t level, int64_t num_steps) {
-  const ir::Mesh mesh({{"data", kRanks}});
+train::ExchangeReport run(const Plan& plan, const comm::Pace& pace, int64_t level,
+                          int64_t num_steps) {
+  const ir::Mesh mesh({{plan.axis, kRanks}});
   auto context = std::make_shared<runtime::MeshContext>();
   context->mesh = mesh;
-  context->communicators["data"] = comm::make_paced(std::make_unique<ReadyPeer>(), pace);
+  context->communicators[plan.axis] = comm::make_paced(std::make_unique<ReadyPeer>(), pace);
   nn::GPT model(
       {.vocab_size = 256, .block_size = kBlock, .n_layer = 6, .n_head = 4, .n_embd = 256});
+  if (plan.strategy) nn::fully_shard(model, mesh, {.axis = plan.axis, .strategy = *plan.strategy});
   optim::AdamW optimizer(model.parameters(),
                          {.learning_rate = optim::Schedule::constant(1e-3), .max_norm = 1.0});
   CompileOptions options;
@@ -63,7 +84,7 @@ train::ExchangeReport run(const comm::Pace& pace, int64_t level, int64_t num_ste
   session::Session session({.options = options, .mesh = context});
   auto step = session.compile([&](const Tensor& x, const Tensor& y) {
     const Tensor loss = model.loss(x, y);
-    optimizer.step(nn::replicate(loss.backward(), mesh));
+    optimizer.step(nn::replicate(loss.backward(), mesh, plan.axis));
     return loss;
   });
   const ir::Literal x = tokens(0), y = tokens(1);
@@ -75,6 +96,54 @@ train::ExchangeReport run(const comm::Pace& pace, int64_t level, int64_t num_ste
                                      executable.step_times(), *options.link);
 }
 
+void compare_bandwidths(int64_t num_steps) {
+  fmt::print(
+      "| bandwidth | level | collectives | computation ms | communication ms | exposed ms | of "
+      "communication | predicted exposed ms | overlap |\n");
+  fmt::print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const double gigabytes_per_s : {0.1, 0.3, 1.0}) {
+    for (const int64_t level : {0, 1, 2}) {
+      const comm::Pace pace = {gigabytes_per_s * 1e9, kLatency};
+      const train::ExchangeReport r = run(kReplicate, pace, level, num_steps);
+      fmt::print("| {} GB/s | {} | {} | {:.1f} | {:.2f} | {:.2f} | {:.1f} % | {:.2f} | {:.2f} |\n",
+                 gigabytes_per_s, level, r.rows.size(), r.computation_ms, r.communication_ms,
+                 r.exposed_ms, 100 * r.exposed_ms / r.communication_ms, r.predicted_exposed_ms,
+                 r.overlap());
+      std::fflush(stdout);
+    }
+  }
+}
+
+// The link is such that communication takes what computation was measured to take before.
+void compare_with_bound(int64_t num_steps) {
+  fmt::print(
+      "\n| plan | level | collectives | computation ms | communication ms | exposed ms | step ms | "
+      "bound ms | step / bound |\n");
+  fmt::print("|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  const comm::Pace fast = {1e12, std::chrono::microseconds(0)};
+  for (const Plan& plan : {kReplicate, Plan{"full shard", "fsdp", nn::ShardStrategy::kFullShard},
+                           Plan{"shard-grad-op", "fsdp", nn::ShardStrategy::kShardGradOp}}) {
+    const train::ExchangeReport alone = run(plan, fast, 2, num_steps);
+    const double seconds =
+        alone.computation_ms / 1e3 -
+        static_cast<double>(alone.rows.size()) * std::chrono::duration<double>(kLatency).count();
+    double sent = 0;  // as make_paced counts: half of two ranks' all_gather and reduce_scatter
+    for (const train::ExchangeRow& row : alone.rows) {
+      const bool is_all_reduce = row.name.find("all_reduce") != std::string::npos;
+      sent += static_cast<double>(row.bytes) * (is_all_reduce ? 1 : 0.5);
+    }
+    for (const int64_t level : {0, 1, 2}) {
+      const train::ExchangeReport r = run(plan, {sent / seconds, kLatency}, level, num_steps);
+      const double step = r.computation_ms + r.exposed_ms;
+      const double bound = std::max(r.computation_ms, r.communication_ms);
+      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n",
+                 plan.name, level, r.rows.size(), r.computation_ms, r.communication_ms,
+                 r.exposed_ms, step, bound, step / bound);
+      std::fflush(stdout);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,21 +152,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "error: STEPS '{}': give a number from 1 (default: 20)\n", argv[1]);
     return 2;
   }
-  fmt::print("GPT of 6 layers, 256 wide, {} rows a rank; latency 50 us\n\n", kBatch);
-  fmt::print(
-      "| bandwidth | level | buckets | computation ms | communication ms | exposed ms | of "
-      "communication | predicted exposed ms | overlap |\n");
-  fmt::print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-  for (const double gigabytes_per_s : {0.1, 0.3, 1.0}) {
-    for (const int64_t level : {0, 1, 2}) {
-      const comm::Pace pace = {gigabytes_per_s * 1e9, std::chrono::microseconds(50)};
-      const train::ExchangeReport r = run(pace, level, num_steps);
-      fmt::print("| {} GB/s | {} | {} | {:.1f} | {:.2f} | {:.2f} | {:.1f} % | {:.2f} | {:.2f} |\n",
-                 gigabytes_per_s, level, r.rows.size(), r.computation_ms, r.communication_ms,
-                 r.exposed_ms, 100 * r.exposed_ms / r.communication_ms, r.predicted_exposed_ms,
-                 r.overlap());
-      std::fflush(stdout);
-    }
-  }
+  fmt::print("GPT of 6 layers, 256 wide, {} rows a rank; latency {} us\n\n", kBatch,
+             kLatency.count());
+  compare_bandwidths(num_steps);
+  compare_with_bound(num_steps);
   return 0;
 }

@@ -67,6 +67,9 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
                    "are there; 0: waits for them; auto: what suits the kernels");
   arguments.option("suppress-errors", &options.suppress_errors,
                    "where kernels cannot be compiled, run without them, slower, with a warning");
+  arguments.option("comm-optimization-level", &options.comm_optimization_level,
+                   "0: exchanges between ranks as written; 1: of gradients in buckets; 2: beside "
+                   "the computation, too");
   arguments.option("dump-dir", &options.dump_dir,
                    "write the graph before and after each pass to this folder");
 }
@@ -81,6 +84,9 @@ void add_mesh_options(Arguments& arguments, MeshOptions& options) {
                    {"full-shard", "shard-grad-op", "hybrid"});
   arguments.option("sequence-parallel", &options.is_sequence_parallel,
                    "ranks of axis tp do norms and residuals in parts of the sequence");
+  arguments.option("link", &options.link,
+                   "what an exchange takes, latency and bandwidth, as 30us:4GB/s; sizes of buckets "
+                   "follow from it");
 }
 
 ir::Mesh MeshOptions::mesh() const {

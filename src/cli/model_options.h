@@ -20,6 +20,7 @@ struct MeshOptions {
   std::vector<std::string> axes;  // "fsdp=2"
   std::string strategy = "full-shard";
   bool is_sequence_parallel = false;
+  std::string link;  // "30us:4GB/s"; empty: that of the device
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;

@@ -60,7 +60,9 @@ double combined(const std::vector<Literals>& ranks, int result, int64_t i, const
     const double own = ranks[rank][result].get(i);
     if (placement.is_sum()) value += own;
     if (placement.is_partial() && !placement.is_sum()) value = std::fmax(value, own);
-    if (placement.is_replicate()) EXPECT_EQ(own, value);
+    if (placement.is_replicate()) {
+      EXPECT_EQ(own, value);
+    }
   }
   return value;
 }

@@ -20,6 +20,7 @@ const std::vector<std::string_view> kNames = {"backend",
                                               "dump_dir",
                                               "dynamic",
                                               "fullgraph",
+                                              "link",
                                               "loss_chunk_bytes",
                                               "memory_budget",
                                               "mode",
@@ -51,6 +52,25 @@ int64_t parse_count(std::string_view name, std::string_view value, int64_t least
     throw_user_error("option {}='{}': use {}", name, value, allowed);
   }
   return count;
+}
+
+// "30us:4GB/s": what any exchange takes, and the bytes that pass in a second.
+ir::LinkModel parse_link(std::string_view text) {
+  double microseconds = 0, gigabytes = 0;
+  const char* const end = text.data() + text.size();
+  const auto latency = std::from_chars(text.data(), end, microseconds);
+  const size_t colon = text.find(':');
+  const auto bandwidth =
+      std::from_chars(text.data() + std::min(colon, text.size() - 1) + 1, end, gigabytes);
+  const bool is_link =
+      colon != text.npos && latency.ec == std::errc() && bandwidth.ec == std::errc() &&
+      std::string_view(latency.ptr, end).starts_with("us:") &&
+      std::string_view(bandwidth.ptr, end) == "GB/s" && microseconds >= 0 && gigabytes > 0;
+  if (!is_link) {
+    throw_user_error("option link='{}': use latency and bandwidth of an exchange, as 30us:4GB/s",
+                     text);
+  }
+  return {.latency_s = microseconds * 1e-6, .bytes_per_s = gigabytes * 1e9};
 }
 
 // Each option alone; any two may be set one after the other.
@@ -126,6 +146,8 @@ void set_option(CompileOptions& options, std::string_view name, std::string_view
   } else if (name == "comm_optimization_level") {
     check_value(name, value, {"0", "1", "2"});
     options.comm_optimization_level = value[0] - '0';
+  } else if (name == "link") {
+    options.link = parse_link(value);
   } else if (name == "disable_pass") {
     options.disabled_passes.emplace_back(value);
   } else if (name == "stop_after") {

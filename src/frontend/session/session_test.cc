@@ -222,6 +222,13 @@ TEST(OptionsTest, UnknownOnesNameTheValidOnes) {
       message_of([&] { set_option(options, "bakend", "cpu"); }),
       HasSubstr("unknown option 'bakend': use one of backend, cache_dir, comm_optimization_level"));
   EXPECT_THAT(message_of([&] { set_option(options, "stop_after", "x"); }), HasSubstr("a number"));
+  set_option(options, "link", "50us:0.1GB/s");
+  EXPECT_DOUBLE_EQ(options.link->latency_s, 50e-6);
+  EXPECT_DOUBLE_EQ(options.link->bytes_per_s, 0.1e9);
+  for (const char* text :
+       {"", "50us", "50us:", ":1GB/s", "50us:0GB/s", "-1us:1GB/s", "50ms:1GB/s"}) {
+    EXPECT_THAT(message_of([&] { set_option(options, "link", text); }), HasSubstr("30us:4GB/s"));
+  }
   EXPECT_THAT(message_of([&] { set_option(options, "fullgraph", "yes"); }),
               HasSubstr("option fullgraph='yes': use one of true, false"));
   EXPECT_THAT(message_of([&] { set_option(options, "backend", "cuda9"); }),
