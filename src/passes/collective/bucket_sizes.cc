@@ -1,5 +1,7 @@
 #include "passes/collective/bucket_sizes.h"
 
+#include <algorithm>
+
 #include "passes/memory/place_states.h"
 
 namespace monograph::passes {
@@ -7,7 +9,7 @@ namespace monograph::passes {
 std::vector<BucketRange> bucket_ranges(const std::vector<int64_t>& tensor_offsets,
                                        const ir::LinkModel& link) {
   constexpr double kBandwidthShare = 0.9;
-  const auto tail_bytes = static_cast<int64_t>(link.half_bandwidth_bytes());
+  const auto tail_bytes = std::max<int64_t>(1, static_cast<int64_t>(link.half_bandwidth_bytes()));
   const auto bucket_bytes =
       static_cast<int64_t>(kBandwidthShare / (1 - kBandwidthShare) * link.half_bandwidth_bytes());
   const int64_t end = tensor_offsets.back();

@@ -32,6 +32,12 @@ TEST(BucketRanges, LittleIsOneBucket) {
   EXPECT_THAT(bucket_ranges({0, 100, 200}, kLink), ElementsAre(BucketRange{0, 200}));
 }
 
+TEST(BucketRanges, NoneIsEmptyWithoutLatency) {
+  const ir::LinkModel link = {.latency_s = 0, .bytes_per_s = 1e9};
+  EXPECT_THAT(bucket_ranges({0, 2 * kPage, 4 * kPage}, link),
+              ElementsAre(BucketRange{0, 2 * kPage}, BucketRange{2 * kPage, 4 * kPage}));
+}
+
 TEST(BucketRanges, AnySizesAreCoveredOnceByWholePages) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::vector<int64_t> offsets = {0};
