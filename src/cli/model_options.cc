@@ -81,6 +81,18 @@ void add_mesh_options(Arguments& arguments, MeshOptions& options) {
                    {"full-shard", "shard-grad-op", "hybrid"});
   arguments.option("sequence-parallel", &options.is_sequence_parallel,
                    "ranks of axis tp do norms and residuals in parts of the sequence");
+  arguments.option("compress", &options.compress,
+                   "how gradients are exchanged in fewer bytes: qsgd:BITS, topk:FRACTION or "
+                   "powersgd:RANK");
+}
+
+ops::Compression MeshOptions::compression(const ir::Mesh& mesh) const {
+  const ops::Compression result = ops::parse_compression(compress);
+  if (!result.is_on() || mesh.batch_part(0).second > 1) return result;
+  throw_user_error(
+      "--compress {} on {}: no ranks exchange gradients there; leave it out, or use several ranks, "
+      "as --mesh dp=2",
+      compress, mesh.axes().empty() ? "one rank" : mesh.str());
 }
 
 ir::Mesh MeshOptions::mesh() const {

@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "frontend/session/options.h"
 #include "ir/mesh.h"
+#include "ops/collective/compression.h"
 #include "train/models.h"
 
 namespace monograph::cli {
@@ -20,9 +21,12 @@ struct MeshOptions {
   std::vector<std::string> axes;  // "fsdp=2"
   std::string strategy = "full-shard";
   bool is_sequence_parallel = false;
+  std::string compress = "none";
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;
+  // UserError for text that is no compression, or where no gradients are exchanged on the mesh.
+  ops::Compression compression(const ir::Mesh& mesh) const;
 };
 void add_mesh_options(Arguments& arguments, MeshOptions& options);
 

@@ -137,6 +137,7 @@ int run_compile(std::span<const std::string> args) {
   if (!arguments.parse(args)) return 0;
 
   shape.mesh = mesh.mesh();
+  shape.compression = mesh.compression(shape.mesh);
   const auto model = train::make_model(part_of_rank(config, shape.mesh));
   if (shape.mesh.has("tp")) {
     model->divide(shape.mesh, {.is_sequence_parallel = mesh.is_sequence_parallel});

@@ -95,6 +95,7 @@ void join_mesh(MeshOptions options, comm::World& world, train::TrainConfig& conf
   const ir::Mesh mesh = options.mesh();
   config.strategy = nn::parse_shard_strategy(options.strategy);
   config.is_sequence_parallel = options.is_sequence_parallel;
+  config.compression = options.compression(mesh);
   if (!mesh.axes().empty()) config.mesh = runtime::make_mesh_context(mesh, world);
 }
 
