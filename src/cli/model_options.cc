@@ -87,6 +87,18 @@ void add_mesh_options(Arguments& arguments, MeshOptions& options) {
   arguments.option("link", &options.link,
                    "what an exchange takes, latency and bandwidth, as 30us:4GB/s; sizes of buckets "
                    "follow from it");
+  arguments.option("compress", &options.compress,
+                   "how gradients are exchanged in fewer bytes: qsgd:BITS, topk:FRACTION or "
+                   "powersgd:RANK");
+}
+
+ops::Compression MeshOptions::compression(const ir::Mesh& mesh) const {
+  const ops::Compression result = ops::parse_compression(compress);
+  if (!result.is_on() || mesh.batch_part(0).second > 1) return result;
+  throw_user_error(
+      "--compress {} on {}: no ranks exchange gradients there; leave it out, or use several ranks, "
+      "as --mesh dp=2",
+      compress, mesh.axes().empty() ? "one rank" : mesh.str());
 }
 
 ir::Mesh MeshOptions::mesh() const {

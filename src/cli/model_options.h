@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "frontend/session/options.h"
 #include "ir/mesh.h"
+#include "ops/collective/compression.h"
 #include "train/models.h"
 
 namespace monograph::cli {
@@ -21,9 +22,12 @@ struct MeshOptions {
   std::string strategy = "full-shard";
   bool is_sequence_parallel = false;
   std::string link;  // "30us:4GB/s"; empty: that of the device
+  std::string compress = "none";
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;
+  // UserError for text that is no compression, or where no gradients are exchanged on the mesh.
+  ops::Compression compression(const ir::Mesh& mesh) const;
 };
 void add_mesh_options(Arguments& arguments, MeshOptions& options);
 

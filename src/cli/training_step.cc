@@ -35,7 +35,7 @@ session::TracedFunction training_step(train::Model& model, const StepShape& shap
     trace::Tensor mean_loss = loss;
     for (const std::string& axis : mesh.batch_axes()) {
       if (mesh.size(axis) == 1) continue;
-      means = nn::replicate(means, mesh, axis);
+      means = nn::replicate(means, mesh, {.axis = axis, .compression = shape.compression});
       mean_loss = trace::all_mean(mean_loss, mesh, axis);
     }
     update(means);

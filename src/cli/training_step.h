@@ -1,6 +1,7 @@
 #pragma once
 
 #include "frontend/session/session.h"
+#include "ops/collective/compression.h"
 #include "train/models.h"
 
 namespace monograph::cli {
@@ -11,6 +12,7 @@ struct StepShape {
   int64_t num_micro_batches = 1;
   int64_t num_ranks = 1;  // data parallel: gradients are means over so many
   ir::Mesh mesh = {};     // the same over its batch axes, instead
+  ops::Compression compression = {};
   double epsilon = 1e-8;
 };
 session::TracedFunction training_step(train::Model& model, const StepShape& shape);

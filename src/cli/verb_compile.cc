@@ -138,6 +138,7 @@ int run_compile(std::span<const std::string> args) {
 
   shape.mesh = mesh.mesh();
   if (!mesh.link.empty()) session::set_option(options, "link", mesh.link);
+  shape.compression = mesh.compression(shape.mesh);
   const auto model = train::make_model(part_of_rank(config, shape.mesh));
   if (shape.mesh.has("tp")) {
     model->divide(shape.mesh, {.is_sequence_parallel = mesh.is_sequence_parallel});

@@ -96,6 +96,7 @@ void join_mesh(MeshOptions options, comm::World& world, train::TrainConfig& conf
   config.strategy = nn::parse_shard_strategy(options.strategy);
   config.is_sequence_parallel = options.is_sequence_parallel;
   if (!options.link.empty()) session::set_option(config.options, "link", options.link);
+  config.compression = options.compression(mesh);
   if (!mesh.axes().empty()) config.mesh = runtime::make_mesh_context(mesh, world);
 }
 

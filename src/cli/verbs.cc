@@ -8,6 +8,8 @@ std::span<const Verb> verbs() {
   static const std::vector<Verb> kVerbs = {
       {"train", "train a model on text or tokens", run_train},
       {"compile", "compile a model's training step and say what came out", run_compile},
+      {"compress-sweep", "train with compressed gradients in several ways, and compare",
+       run_compress_sweep},
       {"validate", "check a model's training step: gradients, kernels, repeatability",
        run_validate},
       {"explain", "say what a step became, and why: kernels, fusion, memory, a drawing",

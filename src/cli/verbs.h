@@ -17,6 +17,7 @@ struct Verb {
 
 int run_bisect(std::span<const std::string> args);
 int run_cache(std::span<const std::string> args);
+int run_compress_sweep(std::span<const std::string> args);
 int run_compile(std::span<const std::string> args);
 int run_explain(std::span<const std::string> args);
 int run_doctor(std::span<const std::string> args);

@@ -77,6 +77,8 @@ class ProgramBuilder {
         add_gemm(*node);
       } else if (node->is("sort_ids")) {
         add_sort(*node);
+      } else if (node->is("top_k")) {
+        add_top_k(*node);
       } else if (node->is("scaled_dot_product_attention")) {
         add_attention(*node, false);
       } else if (node->is("scaled_dot_product_attention_backward")) {
@@ -284,6 +286,19 @@ class ProgramBuilder {
         ids.dtype(),     ids.type().num_elements(), node.attribute<int64_t>("num_ids"),
         address_of(ids), address_of(order),         address_of(offsets)};
     add_call(node, sort);
+  }
+
+  void add_top_k(const Node& node) {
+    const Value x = node.operand(0), values{const_cast<Node*>(&node), 0};
+    const Value indices{const_cast<Node*>(&node), 1};
+    const int64_t length = x.shape()[-1];
+    const ir::TopKStep work{x.type().num_elements() / length,
+                            length,
+                            node.attribute<int64_t>("k"),
+                            address_of(x),
+                            address_of(values),
+                            address_of(indices)};
+    add_call(node, work);
   }
 
   ir::AttentionStep::Tensor attention_tensor(Value value) {

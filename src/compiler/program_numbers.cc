@@ -44,6 +44,10 @@ void visit_work(ir::SortIdsStep& step, const Visit& visit) {
   visit(step.num_ids);
 }
 
+void visit_work(ir::TopKStep& step, const Visit& visit) {
+  for (int64_t* number : {&step.rows, &step.length, &step.k}) visit(*number);
+}
+
 // The number of splits is a decision; it is taken again at each size.
 void visit_work(ir::AttentionStep& step, const Visit& visit) {
   for (int64_t* number :

@@ -172,7 +172,8 @@ void clean_checkpoints(const std::string& folder, int64_t keep) {
 }
 
 bool is_saved(const std::string& state) {
-  return !state.starts_with(ir::kCoordinatePrefix) && state != trace::kSeedName;
+  return !state.starts_with(ir::kCoordinatePrefix) && !state.starts_with(ir::kIndicesPrefix) &&
+         state != trace::kSeedName;
 }
 
 void restore(const Checkpoint& checkpoint, const std::string& folder, session::Session& session) {

@@ -40,7 +40,8 @@ Checkpoint read_checkpoint(const std::string& folder, int64_t step);
 // Removes all but the newest `keep` and what interrupted writers have left.
 void clean_checkpoints(const std::string& folder, int64_t keep);
 
-// Whether the state is of the run, and not of a rank (its place on the mesh, its seed).
+// Whether the state is of the run, and not of a rank (its place on the mesh, its seed) or of one
+// step.
 bool is_saved(const std::string& state);
 
 // Gives the session the states of a checkpoint. UserError naming the tensors that are missing,

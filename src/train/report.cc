@@ -50,6 +50,21 @@ std::string work_name(const ir::Step& step, bool* is_library) {
   return step.name.substr(step.name.rfind(' ') + 1);
 }
 
+std::vector<std::string> exchange_lines(const BuildReport& r) {
+  if (r.num_collectives == 0 && r.left_out.num_collectives == 0) return {};
+  const std::string left_out =
+      fmt::format("; {} left out, {:.1f} MB", r.left_out.num_collectives, mb(r.left_out.bytes));
+  std::vector<std::string> lines = {fmt::format(
+      "{} collectives, {} of them buckets; {:.1f} MB a step{}", r.num_collectives, r.num_buckets,
+      mb(r.exchanged_bytes), r.left_out.num_collectives == 0 ? "" : left_out)};
+  if (r.savings.num_gradients > 0) {
+    lines.push_back(fmt::format("{} gradients compressed: a rank sends {:.3f} MB, not {:.3f}",
+                                r.savings.num_gradients, mb(r.savings.bytes_after),
+                                mb(r.savings.bytes_before)));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string grouped(int64_t number) {
@@ -69,6 +84,7 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   report.graph_hash = record.hash.hex();
   report.num_traced_nodes = record.num_nodes;
   report.trace_ns = record.trace_ns;
+  report.savings = record.savings;
   report.verify_ns = record.verify_ns;
   report.num_breaks = record.num_breaks;
   if (build == nullptr) return report;
@@ -165,15 +181,8 @@ void print(std::FILE* out, const BuildReport& r) {
                      r.recomputation.flops / 1e6, mb(r.recomputation.freed_bytes)),
          -1);
   }
-  if (r.num_collectives == 0 && r.left_out.num_collectives == 0) return;
-  line("comm",
-       fmt::format("{} collectives, {} of them buckets; {:.1f} MB a step{}", r.num_collectives,
-                   r.num_buckets, mb(r.exchanged_bytes),
-                   r.left_out.num_collectives == 0
-                       ? ""
-                       : fmt::format("; {} left out, {:.1f} MB", r.left_out.num_collectives,
-                                     mb(r.left_out.bytes))),
-       -1);
+  const std::vector<std::string> exchange = exchange_lines(r);
+  for (size_t i = 0; i < exchange.size(); ++i) line(i == 0 ? "comm" : "", exchange[i], -1);
 }
 
 RunReport make_run_report(const session::Build& build, std::span<const runtime::StepTime> times,

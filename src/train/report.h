@@ -27,6 +27,7 @@ struct BuildReport {
   int num_collectives = 0, num_buckets = 0;  // buckets: of more than one gradient
   int64_t exchanged_bytes = 0;               // a step
   passes::LeftOut left_out;                  // exchanges that would have told nothing new
+  passes::ExchangeSavings savings;           // by compressed gradients
   int64_t bytes_moved = 0;                   // by generated kernels in a step
   int64_t bytes_least =
       0;  // that any choice of kernels could move, library calls being as they are

@@ -16,6 +16,7 @@
 #include "frontend/trace/collectives.h"
 #include "runtime/measure_link.h"
 #include "train/checkpoint.h"
+#include "train/compressed_exchange.h"
 #include "train/progress.h"
 #include "train/rank_part.h"
 #include "train/sample.h"
@@ -63,6 +64,7 @@ void check_config(const TrainConfig& config) {
   if (saves && !config.save_path.empty()) AtomicFile("--save", config.save_path);
   if (config.data_path.empty())
     throw_user_error("no data: give --data FILE, a text or a token file");
+  check_compression(config);
 }
 
 class Trainer {
@@ -177,7 +179,7 @@ class Trainer {
 
   trace::Gradients mean(trace::Gradients gradients) const {
     for (const std::string& axis : mesh_.batch_axes())
-      gradients = nn::replicate(gradients, mesh_, axis);
+      gradients = nn::replicate(gradients, mesh_, replicate_options(config_, mesh_, axis));
     return gradients;
   }
 
@@ -366,8 +368,10 @@ class Trainer {
       if (!is_quiet_) fmt::print(out_, "resume    no checkpoint yet: begins at step 0\n");
       return;
     }
-    const Checkpoint checkpoint = read_checkpoint(config_.checkpoint_folder, newest);
+    Checkpoint checkpoint = read_checkpoint(config_.checkpoint_folder, newest);
     checkpoint.check_settings(config_.checkpoint_folder, settings());
+    const std::string change = fit_exchange_states(session_, checkpoint);
+    if (!change.empty() && is_first_) fmt::print(stderr, "warning: {}\n", change);
     restore(checkpoint, config_.checkpoint_folder, session_);
     result_.resumed_from = result_.num_steps = newest;
     if (!is_quiet_) fmt::print(out_, "resume    from step {}\n", grouped(newest));
@@ -468,7 +472,7 @@ class Trainer {
   const ir::Mesh mesh_;
   const int64_t batch_;  // rows of all ranks
   ir::LinkModel link_;
-  bool is_over_ = false, is_sharded_ = false;
+  bool is_over_ = false, is_sharded_ = config_.compression.has_residual();
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Dataset> data_;
   std::optional<optim::LossScale> loss_scale_;

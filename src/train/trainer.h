@@ -7,6 +7,7 @@
 #include "frontend/nn/fully_shard.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/session/session.h"
+#include "ops/collective/compression.h"
 #include "train/models.h"
 #include "train/report.h"
 #include "train/tensorboard.h"
@@ -40,7 +41,8 @@ struct TrainConfig {
   std::shared_ptr<const runtime::MeshContext> mesh;
   nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;  // of axis "fsdp"
   bool is_sequence_parallel = false;                           // of axis "tp"
-  bool is_quiet = false;  // only errors and, if asked for, JSON
+  ops::Compression compression;  // of gradients between ranks (nn::replicate)
+  bool is_quiet = false;         // only errors and, if asked for, JSON
 };
 
 struct TrainResult {

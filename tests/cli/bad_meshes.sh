@@ -39,5 +39,17 @@ expect 2 "--sequence-parallel without axis tp" compile gpt-nano --mesh dp=2 --se
 expect 2 "--strategy shard-grad-op without axis fsdp" compile gpt-nano --mesh dp=2 --strategy shard-grad-op
 expect 2 "strategy hybrid keeps copies of the parts over axis 'dp', which mesh\(fsdp=2\) has not" compile gpt-nano --mesh fsdp=2 --strategy hybrid
 expect 2 "strategy.*zero3.*full-shard" compile gpt-nano --mesh fsdp=2 --strategy zero3
+expect 2 "compression 'gzip': use qsgd:BITS" compile gpt-nano --mesh dp=2 --compress gzip
+expect 2 "compression qsgd of 3 bits: use 2, 4 or 8" compile gpt-nano --mesh dp=2 --compress qsgd:3
+expect 2 "compression topk of 2 of the elements: use a fraction above 0" compile gpt-nano --mesh dp=2 --compress topk:2
+expect 2 "compression powersgd of rank 0: use 1 or more" compile gpt-nano --mesh dp=2 --compress powersgd:0
+expect 2 "--compress qsgd:4 on one rank: no ranks exchange gradients there" compile gpt-nano --compress qsgd:4
+expect 2 "--compress qsgd:4 on mesh\(tp=2\): no ranks exchange gradients there" compile gpt-nano --mesh tp=2 --compress qsgd:4
+expect 2 "parts of it that cut through matrices, which a low-rank factor needs whole" compile gpt-nano --mesh fsdp=2 --compress powersgd:2
+expect 0 "gradients compressed: a rank sends" compile gpt-nano --mesh dp=4,fsdp=2 --compress qsgd:4
+sweep() { "$monograph" compress-sweep mlp --hidden 32 --layers 1 --batch 8 --steps 2 --backend interpret --data "$text" "$@"; }
+expect 0 "^qsgd:4 .* -$" sweep --settings qsgd:4
+expect 2 "compression qsgd of 16 bits: use 2, 4 or 8" sweep --settings qsgd:4,qsgd:16
+expect 2 "a batch of 8 rows on 3 ranks: use a number of rows that they divide" sweep --ranks 3
 [ "$failures" -eq 0 ] && echo "all passed"
 exit "$failures"

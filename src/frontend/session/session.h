@@ -14,6 +14,7 @@
 #include "frontend/session/options.h"
 #include "frontend/trace/trace.h"
 #include "ir/graph.h"
+#include "passes/distribute/compress_exchange.h"
 #include "runtime/mesh_context.h"
 
 namespace monograph::session {
@@ -53,10 +54,11 @@ struct Results {
 struct TraceRecord {
   int num_nodes = 0;
   Hash hash;
-  std::vector<passes::Remark> remarks = {};  // of how states were sharded
-  int64_t trace_ns = 0;                      // running the function: forward, backward, optimizer
-  int64_t verify_ns = 0;                     // 0 with verify off
-  int num_breaks = 0;                        // reads on the host
+  std::vector<passes::Remark> remarks = {};  // of how states were sharded, gradients compressed
+  passes::ExchangeSavings savings = {};
+  int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
+  int64_t verify_ns = 0;  // 0 with verify off
+  int num_breaks = 0;     // reads on the host
 };
 
 // A function that is traced, once for each signature of inputs, and compiled. A handle: copies are

@@ -27,25 +27,28 @@ passes::TensorShards tensor_shards_of(const std::vector<trace::State>& states) {
   return shards;
 }
 
+void check_reads_nothing(const trace::Trace& trace, std::string_view what) {
+  if (trace.host_reads().empty()) return;
+  const trace::HostRead& read = trace.host_reads()[0];
+  throw_user_error("{} is compiled as one graph, but {}\n  at {}:{}\n  {}", what, read.reason(),
+                   read.place.file, read.place.line, read.advice());
+}
+
 }  // namespace
 
-std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph,
-                                 std::vector<passes::Remark>& remarks) {
+RankStep divide_over_ranks(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph) {
   const std::vector<trace::State> states = states_of(trace);
   const std::vector<ir::FlatStates> ranges = trace::flat_states_of(states);
   const passes::TensorShards shards = tensor_shards_of(states);
-  if (ranges.empty() && shards.states.empty()) return graph;
-  if (!trace.host_reads().empty()) {
-    throw_user_error(
-        "a model with sharded units is compiled as one graph, but {}\n  at {}:{}\n  {}",
-        trace.host_reads()[0].reason(), trace.host_reads()[0].place.file,
-        trace.host_reads()[0].place.line, trace.host_reads()[0].advice());
-  }
   passes::PassContext context;
-  graph = passes::shard_tensors(std::move(graph), shards, context);
-  graph = passes::shard_units(std::move(graph), ranges, context);
-  remarks = context.remarks();
-  return graph;
+  if (!ranges.empty() || !shards.states.empty()) {
+    check_reads_nothing(trace, "a model with sharded units");
+    graph = passes::shard_tensors(std::move(graph), shards, context);
+    graph = passes::shard_units(std::move(graph), ranges, context);
+  }
+  const passes::ExchangeSavings savings = passes::compress_exchange(*graph, context);
+  if (savings.num_gradients > 0) check_reads_nothing(trace, "a step that compresses gradients");
+  return {std::move(graph), context.remarks(), savings};
 }
 
 void check_replicas(const trace::Trace& trace, const ir::Graph& graph, const ir::Mesh& mesh) {

@@ -25,12 +25,22 @@ void StateStore::declare(const trace::State& state) {
     // What makes elements by their index cannot make those of a part.
     const bool by_index = home == nullptr || state.initializer().is_zero();
     if (by_index && state.name() != trace::kSeedName) slot.initializer = state.initializer();
-  } else if (type(state.name()) != state.type()) {
+  } else if (const ir::TensorType known = declared_type(state.name()); known != state.type()) {
     throw_user_error(
         "state '{}' is {} in this session, but the function being compiled has {}: use another "
         "session, or another name",
-        state.name(), type(state.name()).str(), state.type().str());
+        state.name(), known.str(), state.type().str());
   }
+}
+
+void StateStore::keep_apart(const std::string& name,
+                            std::vector<std::shared_ptr<comm::Communicator>> groups) {
+  const bool is_new = !apart_.contains(name);
+  apart_.add(name, std::move(groups));
+  const auto found = slots_.find(name);
+  if (!is_new || found == slots_.end()) return;
+  // It was set before the function was compiled.
+  write(name, apart_.cut(name, value(name, found->second)));
 }
 
 void StateStore::divide(const trace::State& state, std::shared_ptr<comm::Communicator> group) {
@@ -90,6 +100,7 @@ ir::Literal StateStore::value(const std::string& name, const Slot& slot) const {
 }
 
 ir::Literal StateStore::get(const std::string& name) const {
+  if (apart_.contains(name)) return apart_.gather(name, value(name, slot(name)));
   const TensorShardStates::Home* home = divided_.find(name);
   return home == nullptr ? part(name) : TensorShardStates::gather(*home, name, part(name));
 }
@@ -105,6 +116,11 @@ ir::Literal StateStore::part(const std::string& name) const {
 }
 
 ir::TensorType StateStore::type(const std::string& name) const {
+  const ir::TensorType own = declared_type(name);
+  return apart_.contains(name) ? apart_.whole_type(name, own) : own;
+}
+
+ir::TensorType StateStore::declared_type(const std::string& name) const {
   const TensorShardStates::Home* home = divided_.find(name);
   return home == nullptr ? part_type(name) : home->whole;
 }
@@ -121,6 +137,7 @@ void StateStore::set(const std::string& name, const ir::Literal& value) {
     throw_user_error("state '{}' is {}, the given value is {}: reshape or cast it", name,
                      type(name).str(), value.type().str());
   }
+  if (apart_.contains(name)) return write(name, apart_.cut(name, value));
   const TensorShardStates::Home* divided = divided_.find(name);
   const ir::Literal own = divided == nullptr ? value : TensorShardStates::cut(*divided, value);
   if (home == nullptr) return write(name, own);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontend/session/flat_range_states.h"
+#include "frontend/session/rank_states.h"
 #include "frontend/session/state_storage.h"
 #include "frontend/session/tensor_shard_states.h"
 #include "frontend/trace/state.h"
@@ -26,6 +27,10 @@ class StateStore {
   void declare(const trace::State& state);
   // The state is this rank's part, along one dim, of what it is to the model; before `declare`.
   void divide(const trace::State& state, std::shared_ptr<comm::Communicator> group);
+  // The state is one of many of its name: each rank has its own, and the session all of them,
+  // [ranks,
+  // ...]. `groups`: of the axes whose ranks they are, the last changes fastest; before `declare`.
+  void keep_apart(const std::string& name, std::vector<std::shared_ptr<comm::Communicator>> groups);
   // Makes this rank's part of a flat range, unless it is there. `members`: the states, some order.
   // UserError when one of them is not given.
   void declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
@@ -57,7 +62,8 @@ class StateStore {
   };
   const Slot& slot(const std::string& name) const;
   ir::Literal value(const std::string& name, const Slot& slot) const;
-  ir::Literal part(const std::string& name) const;  // what this rank has of it
+  ir::Literal part(const std::string& name) const;              // what this rank has of it
+  ir::TensorType declared_type(const std::string& name) const;  // as functions have it
   ir::TensorType part_type(const std::string& name) const;
   void write(const std::string& name, const ir::Literal& value);
 
@@ -68,6 +74,7 @@ class StateStore {
   std::map<std::string, Slot> slots_;  // by the names of graphs
   FlatRangeStates flat_;
   TensorShardStates divided_;
+  RankStates apart_;
   // The range gathered last: its states are mostly read one after the other.
   mutable std::pair<std::string, ir::Literal> gathered_;
 };

@@ -44,6 +44,22 @@ std::vector<ir::Literal> evaluate(const ir::Graph& graph, HostStates& states,
   return executable->run(inputs);
 }
 
+// States that passes add, beside those that the function has read.
+bool is_of_passes(std::string_view name) {
+  return name.starts_with(ir::kCoordinatePrefix) || name.starts_with(ir::kExchangePrefix) ||
+         name == ir::kSeedName || name == ir::kStepName;
+}
+
+// Of each axis, in order: together, all ranks of the mesh.
+std::vector<std::shared_ptr<comm::Communicator>> groups_of(const runtime::MeshContext* mesh) {
+  std::vector<std::shared_ptr<comm::Communicator>> groups;
+  if (mesh == nullptr) return groups;
+  for (const ir::Mesh::Axis& axis : mesh->mesh.axes()) {
+    if (axis.size > 1) groups.push_back(mesh->communicators.at(axis.name));
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::string Compiled::Data::input_name(size_t index) const {
@@ -94,7 +110,10 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
-  variant->graph = shard(*traced, traced->finish(outputs), variant->record.remarks);
+  RankStep step = divide_over_ranks(*traced, traced->finish(outputs));
+  variant->graph = std::move(step.graph);
+  variant->record.remarks = std::move(step.remarks);
+  variant->record.savings = step.savings;
   if (call.facts.mesh != nullptr && data_->options.verify != "off") {
     check_replicas(*traced, *variant->graph, *call.facts.mesh);
   }
@@ -134,10 +153,12 @@ void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph)
     data_->states->declare(range, states, group_of(range.unit->axis, range.unit->axis_size));
   }
   for (const ir::Node* state : graph.states()) {
-    if (state->name().starts_with(ir::kCoordinatePrefix)) {
-      declare({state->name(), state->types()[0], ir::StateRole::kBuffer,
-               trace::Initializer::constant(0)});
+    if (!is_of_passes(state->name())) continue;
+    if (state->name().starts_with(ir::kResidualPrefix)) {
+      data_->states->keep_apart(state->name(), groups_of(mesh.get()));
     }
+    declare({state->name(), state->types()[0], ir::StateRole::kBuffer,
+             trace::Initializer::constant(0)});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frontend/trace/tensor.h"
+#include "ops/collective/compression.h"
 
 namespace monograph::trace {
 
@@ -21,6 +22,7 @@ class Gradients {
   struct MeanOver {
     std::string axis;
     int64_t size = 1;
+    ops::Compression compression = {};  // of units of enough elements, but for vectors
   };
   void take_mean_of_units(MeanOver mean);
   const std::vector<MeanOver>& means_of_units() const { return means_; }

@@ -14,6 +14,7 @@
 #include "frontend/trace/precision.h"
 #include "frontend/trace/tensor.h"
 #include "ir/graph.h"
+#include "ir/state_names.h"
 #include "ops/builder.h"
 #include "passes/autodiff/autodiff.h"
 #include "passes/pass.h"
@@ -23,8 +24,8 @@ namespace monograph::trace {
 // What a traced function returns, in order: the loss first, then metrics.
 using Outputs = std::vector<std::pair<std::string, Tensor>>;
 
-inline constexpr std::string_view kSeedName = "rng.seed";
-inline constexpr std::string_view kStepName = "step";
+using ir::kSeedName;
+using ir::kStepName;
 
 // Builds the one graph of a step. There is no current trace: an op reaches it through its operands.
 class Trace : public std::enable_shared_from_this<Trace> {

@@ -55,6 +55,11 @@ std::string text(const SortIdsStep& step) {
                      text(step.order), text(step.offsets));
 }
 
+std::string text(const TopKStep& step) {
+  return fmt::format("top_k {} of {} in {} rows ({}) -> values {}, indices {}", step.k, step.length,
+                     step.rows, text(step.x), text(step.values), text(step.indices));
+}
+
 std::string text(const AttentionStep& step) {
   const auto tensor = [](std::string_view name, const AttentionStep::Tensor& t) {
     return fmt::format("{} {} by [{}]", name, text(t.address), fmt::join(t.strides, ","));
@@ -145,6 +150,10 @@ void visit_addresses(SortIdsStep& step, const std::function<void(Address&)>& vis
   for (Address* argument : {&step.ids, &step.order, &step.offsets}) visit(*argument);
 }
 
+void visit_addresses(TopKStep& step, const std::function<void(Address&)>& visit) {
+  for (Address* argument : {&step.x, &step.values, &step.indices}) visit(*argument);
+}
+
 void visit_addresses(AttentionStep& step, const std::function<void(Address&)>& visit) {
   for (auto* tensor : {&step.q, &step.k, &step.v, &step.output, &step.logsumexp}) {
     visit(tensor->address);
@@ -198,6 +207,12 @@ std::string_view lane_name(Lane lane) {
 
 int64_t CollectiveStep::num_bytes() const {
   return count * dtype_bytes(dtype) * (has_parts() ? size : 1);
+}
+
+int64_t CollectiveStep::sent_bytes() const {
+  if (kind == Kind::kBroadcast) return num_bytes();
+  const int64_t once = num_bytes() / size * (size - 1);
+  return kind == Kind::kAllReduce ? 2 * once : once;
 }
 
 bool CollectiveStep::has_parts() const {

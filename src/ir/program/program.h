@@ -63,6 +63,12 @@ struct SortIdsStep {
   Address ids, order, offsets;  // order: i32[num_positions], offsets: i32[num_ids + 1]
 };
 
+// The k largest of each row of x, the largest first, equal ones by place, NaN above all.
+struct TopKStep {
+  int64_t rows = 0, length = 0, k = 0;
+  Address x, values, indices;  // f32[rows, length] -> f32[rows, k], i32[rows, k]
+};
+
 // softmax(scale q k^T, causally masked) v over heads of `width`, or its gradients. `heads` is a
 // multiple of `kv_heads`; causal: query i sees keys up to i + keys - queries.
 struct AttentionStep {
@@ -135,7 +141,8 @@ struct CollectiveStep {
   Address from, to;   // equal where it works in place
   int num_tensors = 1;
 
-  int64_t num_bytes() const;  // of the larger buffer
+  int64_t num_bytes() const;   // of the larger buffer
+  int64_t sent_bytes() const;  // by a rank, on a ring
 };
 std::string_view kind_name(CollectiveStep::Kind kind);                 // "all_reduce"
 std::string_view reduction_name(CollectiveStep::Reduction reduction);  // "sum"
@@ -150,7 +157,7 @@ enum class Lane : uint8_t { kCompute, kCommunication };
 std::string_view lane_name(Lane lane);
 
 struct Step {
-  std::variant<KernelStep, GemmStep, SortIdsStep, AttentionStep, ConvStep, MaxPoolStep,
+  std::variant<KernelStep, GemmStep, SortIdsStep, TopKStep, AttentionStep, ConvStep, MaxPoolStep,
                CollectiveStep, WaitStep>
       work;
   Lane lane = Lane::kCompute;

@@ -9,6 +9,7 @@ namespace {
 std::vector<ir::TensorType> infer(const InferContext& context) {
   check_collective(context);
   check_reduction(context);
+  check_compression(context);
   return {context.operands[0]};
 }
 
@@ -83,7 +84,8 @@ const OpDef all_reduce_op = {
     .name = "all_reduce",
     .doc = "The sum, max or min of x over the ranks of the mesh axis, on each of them.",
     .operands = {"x"},
-    .attributes = collective_attributes({kUnit, {"op", AttributeKind::kString}}),
+    .attributes =
+        collective_attributes({kUnit, {"op", AttributeKind::kString}, kCompress, kGradient}),
     .traits = kCollective,
     .infer = infer,
     .reference = one_rank_reference,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/collective/compression.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
@@ -37,6 +38,20 @@ void check_reduction(const InferContext& context) {
   const auto& op = context.attribute<std::string>("op");
   if (op == "sum" || op == "max" || op == "min") return;
   context.fail("op '{}': use sum, max or min (a mean is a sum and a multiplication)", op);
+}
+
+void check_compression(const InferContext& context) {
+  const auto found = context.attributes.find("compress");
+  if (found == context.attributes.end()) return;
+  const Compression compression = parse_compression(std::get<std::string>(found->second));
+  const bool is_sum = context.attribute<std::string>("op") == "sum";
+  if (compression.is_on() && is_sum && context.operands[0].dtype == ir::DType::kF32 &&
+      context.attributes.contains("gradient")) {
+    return;
+  }
+  context.fail(
+      "compress '{}' of {} by op {}: it takes an f32 sum and the attribute gradient, a name",
+      compression.str(), context.operands[0].str(), context.attribute<std::string>("op"));
 }
 
 void check_divides(const InferContext& context) {

@@ -12,14 +12,18 @@ namespace monograph::ops {
 // Of what belongs to a unit of fully sharded training: its name, and which way over the model a
 // gather is for (0: the first).
 inline constexpr AttributeSpec kUnit = {"unit", AttributeKind::kString, true};
+// Of an exchange of gradients: Compression::str(), and the gradient's name.
+inline constexpr AttributeSpec kCompress = {"compress", AttributeKind::kString, true};
+inline constexpr AttributeSpec kGradient = {"gradient", AttributeKind::kString, true};
 inline constexpr AttributeSpec kWindow = {"window", AttributeKind::kInt, true};
 
 std::vector<AttributeSpec> collective_attributes(std::vector<AttributeSpec> more);
 
 // Refuses an axis without a name, a size below 1, and dtypes that are not exchanged.
 void check_collective(const InferContext& context);
-void check_reduction(const InferContext& context);  // `op`: sum, max, min
-void check_divides(const InferContext& context);    // dim 0 by `size`
+void check_reduction(const InferContext& context);    // `op`: sum, max, min
+void check_compression(const InferContext& context);  // `compress`, where given: of f32 sums
+void check_divides(const InferContext& context);      // dim 0 by `size`
 ir::Shape with_first_dim(const ir::Shape& shape, int64_t dim);
 
 // results[0] = operands[0]; UserError for an axis of more than one rank.

@@ -8,6 +8,7 @@ namespace {
 std::vector<ir::TensorType> infer(const InferContext& context) {
   check_collective(context);
   check_reduction(context);
+  check_compression(context);
   check_divides(context);
   const ir::Shape& shape = context.shape(0);
   const int64_t first = shape[0] / context.attribute<int64_t>("size");
@@ -45,7 +46,8 @@ const OpDef reduce_scatter_op = {
         "This rank's part, along the first axis, of the sum, max or min of x over the ranks of "
         "the mesh axis.",
     .operands = {"x"},
-    .attributes = collective_attributes({kUnit, {"op", AttributeKind::kString}}),
+    .attributes =
+        collective_attributes({kUnit, {"op", AttributeKind::kString}, kCompress, kGradient}),
     .traits = kCollective,
     .infer = infer,
     .reference = one_rank_reference,

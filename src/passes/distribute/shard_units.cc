@@ -93,7 +93,7 @@ class UnitSharding {
     build_.set_phase(ir::Phase::kBackward);
     build_.set_provenance({last.provenance().file, last.provenance().line, reduction.unit->name});
     parts_[reduction.all_reduce->result()] = {
-        reduce_scatter(*reduction.all_reduce->operand(0).node, *reduction.unit), reduction.unit};
+        reduce_scatter(*reduction.all_reduce, *reduction.unit), reduction.unit};
   }
 
   // Returns whether the node stays.
@@ -142,13 +142,13 @@ class UnitSharding {
   }
 
   // Gradients are written side by side; zeros go where the range has padding.
-  Value reduce_scatter(const Node& pack, const FlatUnit& unit) {
+  Value reduce_scatter(const Node& all_reduce, const FlatUnit& unit) {
     std::vector<Value> pieces;
     int64_t length = 0;
     const auto add_zeros = [&](int64_t count) {
       if (count > 0) pieces.push_back(build_.full({ir::DType::kF32, {count}}, 0));
     };
-    for (Value gradient : pack.operands()) {
+    for (Value gradient : all_reduce.operand(0).node->operands()) {
       const int64_t count = gradient.type().num_elements();
       const int64_t padded = ops::padded_elements(count, ir::kFlatAlignment);
       pieces.push_back(build_.reshape(whole(gradient), {count}));
@@ -157,11 +157,7 @@ class UnitSharding {
     }
     add_zeros(unit.shard_elements() * unit.axis_size - length);
     const Value flat = build_.emit("cat", pieces, {{"axis", int64_t{0}}});
-    Node* node = build_.emit_node("reduce_scatter", {flat},
-                                  {{"axis", unit.axis},
-                                   {"size", unit.axis_size},
-                                   {"op", std::string("sum")},
-                                   {"unit", unit.name}});
+    Node* node = build_.emit_node("reduce_scatter", {flat}, all_reduce.attributes());
     context_.remark(*node, fmt::format("gradients of unit '{}': each rank of '{}' updates its "
                                        "part of {} bytes",
                                        unit.name, unit.axis, unit.shard_elements() * 4));

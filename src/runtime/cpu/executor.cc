@@ -12,6 +12,7 @@
 #include "runtime/cpu/gemm_bf16.h"
 #include "runtime/cpu/max_pool.h"
 #include "runtime/cpu/sort_ids.h"
+#include "runtime/cpu/top_k.h"
 
 namespace monograph::runtime {
 namespace {
@@ -152,6 +153,18 @@ std::function<void()> Executor::bind(const ir::SortIdsStep& step) const {
       sort_ids(reinterpret_cast<const int64_t*>(ids), num_positions, num_ids, order, offsets);
     } else {
       sort_ids(reinterpret_cast<const int32_t*>(ids), num_positions, num_ids, order, offsets);
+    }
+  };
+}
+
+std::function<void()> Executor::bind(const ir::TopKStep& step) const {
+  const auto* const x = reinterpret_cast<const float*>(address(step.x));
+  auto* const values = reinterpret_cast<float*>(address(step.values));
+  auto* const indices = reinterpret_cast<int32_t*>(address(step.indices));
+  return [=, rows = step.rows, length = step.length, k = step.k, top = TopK()]() mutable {
+    for (int64_t row = 0; row < rows; ++row) {
+      top.run({x + row * length, static_cast<size_t>(length)}, k, values + row * k,
+              indices + row * k);
     }
   };
 }

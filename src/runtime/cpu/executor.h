@@ -74,6 +74,7 @@ class Executor {
   std::function<void()> bind(const ir::KernelStep& step) const;
   std::function<void()> bind(const ir::GemmStep& step) const;
   std::function<void()> bind(const ir::SortIdsStep& step) const;
+  std::function<void()> bind(const ir::TopKStep& step) const;
   std::function<void()> bind(const ir::AttentionStep& step) const;
   std::function<void()> bind(const ir::ConvStep& step) const;
   std::function<void()> bind(const ir::MaxPoolStep& step) const;

@@ -112,6 +112,10 @@ BoundSteps::Launch BoundSteps::bind(const ir::SortIdsStep& step, const std::stri
   return [sort](const Stream& stream) { sort->run(stream); };
 }
 
+BoundSteps::Launch BoundSteps::bind(const ir::TopKStep&, const std::string& name) {
+  throw_user_error("'{}' on a GPU: top_k runs on backend cpu only", name);
+}
+
 BoundSteps::Launch BoundSteps::bind(const ir::AttentionStep& step, const std::string& name) {
   if (step.dtype == ir::DType::kBF16) {
     const std::shared_ptr<CudnnStep> attention = make_cudnn_attention(step, locate_, cudnn());

@@ -48,6 +48,7 @@ class BoundSteps {
   Launch bind(const ir::KernelStep& step, const std::string& name);
   Launch bind(const ir::GemmStep& step, const std::string& name);
   Launch bind(const ir::SortIdsStep& step, const std::string& name);
+  Launch bind(const ir::TopKStep& step, const std::string& name);
   Launch bind(const ir::AttentionStep& step, const std::string& name);
   Launch bind(const ir::ConvStep& step, const std::string& name);
   Launch bind(const ir::MaxPoolStep& step, const std::string& name);

@@ -124,13 +124,17 @@ trace::Tensor FlatRange::pack(const std::vector<trace::Tensor>& tensors) const {
 trace::Tensor FlatRange::pack_gradients() const {
   trace::Tensor flat = pack(gradients_);
   double factor = 1;
-  for (const auto& [axis, size] : means_) {
-    flat = trace::emit("all_reduce", {flat},
-                       {{"axis", axis},
-                        {"size", size},
-                        {"op", std::string("sum")},
-                        {"unit", parameters_.front().flat_unit()->name}});
-    factor /= static_cast<double>(size);
+  for (const auto& mean : means_) {
+    const std::string& unit = parameters_.front().flat_unit()->name;
+    ir::Attributes attributes = {
+        {"axis", mean.axis}, {"size", mean.size}, {"op", std::string("sum")}, {"unit", unit}};
+    const ops::Compression& compression = mean.compression;
+    if (compression.is_on() && num_decay_elements_ >= compression.min_elements) {
+      attributes["compress"] = compression.str();
+      attributes["gradient"] = unit;
+    }
+    flat = trace::emit("all_reduce", {flat}, std::move(attributes));
+    factor /= static_cast<double>(mean.size);
   }
   return factor == 1 ? flat : flat * factor;
 }
