@@ -20,10 +20,17 @@ struct MeshOptions {
   std::vector<std::string> axes;  // "fsdp=2"
   std::string strategy = "full-shard";
   bool is_sequence_parallel = false;
+  std::string schedule = "1f1b", cut = "layers";  // of axis pp
+  int64_t chunks = 2;
+  int64_t stage = 0;  // the place on axis pp whose step is compiled
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;
+  nn::PipelineOptions pipeline(int64_t micro_batches) const;
 };
 void add_mesh_options(Arguments& arguments, MeshOptions& options);
+void add_stage_option(Arguments& arguments, MeshOptions& options);
+// "accumulate", also known as "micro-batches".
+void add_micro_batches_option(Arguments& arguments, int64_t& count);
 
 }  // namespace monograph::cli

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/pipeline_schedule.h"
 #include "base/event.h"
 #include "frontend/session/options.h"
 #include "frontend/trace/trace.h"
@@ -54,9 +56,10 @@ struct TraceRecord {
   int num_nodes = 0;
   Hash hash;
   std::vector<passes::Remark> remarks = {};  // of how states were sharded
-  int64_t trace_ns = 0;                      // running the function: forward, backward, optimizer
-  int64_t verify_ns = 0;                     // 0 with verify off
-  int num_breaks = 0;                        // reads on the host
+  std::optional<analysis::PipelineReport> pipeline = {};
+  int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
+  int64_t verify_ns = 0;  // 0 with verify off
+  int num_breaks = 0;     // reads on the host
 };
 
 // A function that is traced, once for each signature of inputs, and compiled. A handle: copies are

@@ -2,6 +2,7 @@
 
 #include "analysis/check_replicas.h"
 #include "base/error.h"
+#include "passes/distribute/extract_stage.h"
 #include "passes/distribute/shard_tensors.h"
 #include "passes/distribute/shard_units.h"
 
@@ -27,24 +28,64 @@ passes::TensorShards tensor_shards_of(const std::vector<trace::State>& states) {
   return shards;
 }
 
+// Null: the states are in no pipeline.
+const ir::Pipeline* pipeline_of(const std::vector<trace::State>& states) {
+  const ir::Pipeline* pipeline = nullptr;
+  for (const trace::State& state : states) {
+    if (state.pipeline() == nullptr) continue;
+    if (pipeline != nullptr && pipeline != state.pipeline().get()) {
+      throw_user_error("a step of two models, each in a pipeline of its own: use one model");
+    }
+    pipeline = state.pipeline().get();
+  }
+  return pipeline;
+}
+
+std::unique_ptr<ir::Graph> extract_stage(const trace::Trace& trace,
+                                         std::unique_ptr<ir::Graph> graph,
+                                         const ir::Pipeline& pipeline,
+                                         const std::vector<trace::State>& states,
+                                         const runtime::MeshContext* mesh,
+                                         passes::PassContext& context, TraceRecord& record) {
+  if (mesh != nullptr && mesh->mesh.size(ir::kPipelineAxis) != pipeline.num_ranks) {
+    throw_user_error("a pipeline of {} ranks on {}: give nn::pipeline the mesh of the session",
+                     pipeline.num_ranks, mesh->mesh.str());
+  }
+  passes::PipelineRequest request{pipeline};
+  if (mesh != nullptr) request.rank = static_cast<int>(mesh->mesh.stage(mesh->rank));
+  request.part_of = [&](const ir::Node& node) { return trace.part_of(node); };
+  for (const trace::State& state : states) {
+    if (state.pipeline() != nullptr) {
+      request.ranks_of_states[state.name()] = state.pipeline_ranks();
+    }
+  }
+  record.pipeline.emplace();
+  return passes::extract_stage(std::move(graph), request, context, &*record.pipeline);
+}
+
 }  // namespace
 
 std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph,
-                                 std::vector<passes::Remark>& remarks) {
+                                 const runtime::MeshContext* mesh, TraceRecord& record) {
   const std::vector<trace::State> states = states_of(trace);
   const std::vector<ir::FlatStates> ranges = trace::flat_states_of(states);
   const passes::TensorShards shards = tensor_shards_of(states);
-  if (ranges.empty() && shards.states.empty()) return graph;
+  const ir::Pipeline* const pipeline = pipeline_of(states);
+  if (ranges.empty() && shards.states.empty() && pipeline == nullptr) return graph;
   if (!trace.host_reads().empty()) {
     throw_user_error(
-        "a model with sharded units is compiled as one graph, but {}\n  at {}:{}\n  {}",
+        "a model that is sharded, or in a pipeline, is compiled as one graph, but {}\n  at {}:{}\n"
+        "  {}",
         trace.host_reads()[0].reason(), trace.host_reads()[0].place.file,
         trace.host_reads()[0].place.line, trace.host_reads()[0].advice());
   }
   passes::PassContext context;
+  if (pipeline != nullptr) {
+    graph = extract_stage(trace, std::move(graph), *pipeline, states, mesh, context, record);
+  }
   graph = passes::shard_tensors(std::move(graph), shards, context);
   graph = passes::shard_units(std::move(graph), ranges, context);
-  remarks = context.remarks();
+  record.remarks = context.remarks();
   return graph;
 }
 

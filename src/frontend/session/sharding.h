@@ -3,17 +3,20 @@
 #include <memory>
 #include <vector>
 
+#include "frontend/session/session.h"
 #include "frontend/trace/trace.h"
 #include "ir/mesh.h"
+#include "runtime/mesh_context.h"
 
 namespace monograph::session {
 
 std::vector<trace::State> states_of(const trace::Trace& trace);
 
-// The graph of a finished trace as one rank has it, where states are sharded. UserError for a trace
-// that reads values on the host.
+// The graph of a finished trace as one rank has it, where states are sharded or on stages of a
+// pipeline; `mesh` null: as the first rank. Fills in the record's remarks and pipeline. UserError
+// for a trace that reads values on the host, or a pipeline for another mesh.
 std::unique_ptr<ir::Graph> shard(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph,
-                                 std::vector<passes::Remark>& remarks);
+                                 const runtime::MeshContext* mesh, TraceRecord& record);
 
 // UserError when the step would make copies of a parameter differ: its gradient is not reduced over
 // an axis whose ranks have parts of the batch. A trace that reads values on the host is not judged.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontend/session/flat_range_states.h"
+#include "frontend/session/stage_states.h"
 #include "frontend/session/state_storage.h"
 #include "frontend/session/tensor_shard_states.h"
 #include "frontend/trace/state.h"
@@ -26,13 +27,17 @@ class StateStore {
   void declare(const trace::State& state);
   // The state is this rank's part, along one dim, of what it is to the model; before `declare`.
   void divide(const trace::State& state, std::shared_ptr<comm::Communicator> group);
+  // The state is on some ranks of a pipeline alone; before `declare`, which is for those. `group`:
+  // of the pipeline's axis; `place`: this rank's.
+  void put_on_stages(const trace::State& state, int place,
+                     std::shared_ptr<comm::Communicator> group);
   // Makes this rank's part of a flat range, unless it is there. `members`: the states, some order.
   // UserError when one of them is not given.
   void declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
                std::shared_ptr<comm::Communicator> group);
 
-  // States by the model's names. The value of one that is sharded is gathered: all ranks of its
-  // axis call this, for the same states in the same order.
+  // States by the model's names. The value of one that is sharded, or on another stage, comes from
+  // others: all ranks of its axes call this, for the same states in the same order.
   ir::Literal get(const std::string& name) const;
   void set(const std::string& name, const ir::Literal& value);
   ir::TensorType type(const std::string& name) const;
@@ -57,6 +62,7 @@ class StateStore {
   };
   const Slot& slot(const std::string& name) const;
   ir::Literal value(const std::string& name, const Slot& slot) const;
+  ir::Literal here(const std::string& name) const;  // of a stage's states
   ir::Literal part(const std::string& name) const;  // what this rank has of it
   ir::TensorType part_type(const std::string& name) const;
   void write(const std::string& name, const ir::Literal& value);
@@ -68,6 +74,7 @@ class StateStore {
   std::map<std::string, Slot> slots_;  // by the names of graphs
   FlatRangeStates flat_;
   TensorShardStates divided_;
+  StageStates staged_;
   // The range gathered last: its states are mostly read one after the other.
   mutable std::pair<std::string, ir::Literal> gathered_;
 };

@@ -90,7 +90,7 @@ ir::CollectiveStep collective_step(const ir::Node& node) {
   using Reduction = ir::CollectiveStep::Reduction;
   ir::CollectiveStep step;
   for (Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kReduceScatter,
-                    Kind::kAllToAll}) {
+                    Kind::kAllToAll, Kind::kSend, Kind::kRecv}) {
     const std::string_view name = kind_name(kind);
     if (node.is(name) || node.op() == fmt::format("{}_start", name)) step.kind = kind;
   }
@@ -100,9 +100,10 @@ ir::CollectiveStep collective_step(const ir::Node& node) {
   }
   step.axis = node.attribute<std::string>("axis");
   step.size = node.attribute<int64_t>("size");
-  step.root = node.attribute_or("root", int64_t{0});
-  step.dtype = node.types()[0].dtype;
-  step.count = node.types()[0].num_elements();
+  step.root = node.attribute_or(step.is_transfer() ? "peer" : "root", int64_t{0});
+  const ir::TensorType& moved = step.kind == Kind::kSend ? node.operand(0).type() : node.types()[0];
+  step.dtype = moved.dtype;
+  step.count = moved.num_elements();
   if (step.has_parts() && step.kind != Kind::kReduceScatter) step.count /= step.size;
   if (node.is("all_reduce_start")) step.num_tensors = node.num_operands();
   return step;

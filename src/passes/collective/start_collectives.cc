@@ -2,6 +2,7 @@
 
 #include "ir/rewriter.h"
 #include "ops/builder.h"
+#include "ops/collective/transfer.h"
 #include "ops/registry.h"
 
 namespace monograph::passes {
@@ -15,6 +16,7 @@ bool start_collectives(ir::Graph& graph, PassContext& context) {
     const ir::Value x = node.operand(0);
     if (node.attribute<int64_t>("size") == 1) {
       context.remark(node, "nothing is sent: the axis has one rank");
+      if (ops::is_transfer(node)) return build.full(node.types()[0], 0);
       return x;
     }
     ir::Attributes attributes = node.attributes();
