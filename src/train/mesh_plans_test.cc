@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Plan{{{"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble},
                     Plan{{{"pp", 2}, {"tp", 2}}, {}, true, 2, nn::PipelineSchedule::kZeroBubble},
                     Plan{{{"dp", 2}, {"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble}),
-    [](const auto& info) { return name_of(info.param); });
+    [](const auto& one) { return name_of(one.param); });
 
 TEST_P(PipelinePlans, TrainAsOneRank) {
   TrainConfig config = config_of(4);

@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .is_sequence_parallel = true},
         Setting{.mesh = kTwo, .schedule = kZeroBubble, .backend = "cpu", .loss_chunk_bytes = 1600},
         Setting{.mesh = kTwo, .precision = "bf16"}),
-    [](const auto& info) { return name_of(info.param); });
+    [](const auto& one) { return name_of(one.param); });
 
 TEST_P(Pipeline, IsTheTrainingOfOneRank) {
   const std::vector<Outcome> all = expect_one_ranks_training(GetParam());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/mesh.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
@@ -77,7 +78,9 @@ ir::Attributes same_axis(const ir::Node& node, std::string_view op) {
 
 std::optional<Division> divide_collective(const DivisionContext& c, bool moves_rows) {
   const ir::Placement& x = c.given[0];
-  const bool is_other_axis = c.node.attribute<std::string>("axis") != c.axis;
+  const auto& axis = c.node.attribute<std::string>("axis");
+  // Other stages do not know how a value lies on this one: it goes as a whole.
+  const bool is_other_axis = axis != c.axis && axis != ir::kPipelineAxis;
   const bool is_elementwise = x.is_packed() || (x.is_shard() && !(moves_rows && x.dim == 0));
   if (!is_other_axis || !is_elementwise) return {};
   std::vector<ir::Placement> operands(c.node.num_operands());  // a coordinate is the same for all

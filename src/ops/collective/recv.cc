@@ -8,9 +8,10 @@ namespace {
 std::vector<ir::TensorType> infer(const InferContext& context) {
   check_collective(context);
   check_peer(context);
-  if (context.operands[0] != ir::TensorType{ir::DType::kF32, {}}) {
-    context.fail("operand 'after' is {}: it takes f32[], something that is made before",
-                 context.operands[0].str());
+  const ir::TensorType& after = context.operands[0];
+  if (after.shape.rank() > 0 || !ir::is_floating(after.dtype)) {
+    context.fail("operand 'after' is {}: it takes f32[], a number that is made before",
+                 after.str());
   }
   const ir::TensorType type{context.attribute<ir::DType>("dtype"),
                             ir::Shape(context.attribute<std::vector<int64_t>>("shape"))};
@@ -22,7 +23,8 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
 
 // The gradient goes to the sender; what stood before gets the 0 that the send gives.
 std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
-  return {b.emit("send", {cotangents[0]}, way_back(node))};
+  const ir::Value sent = b.emit("send", {cotangents[0]}, way_back(node));
+  return {b.convert(sent, node.operand(0).dtype())};
 }
 
 void reference(const ir::Node& node, Literals, std::span<ir::Literal>) {

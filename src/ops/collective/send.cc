@@ -16,6 +16,7 @@ std::vector<ir::TensorType> infer(const InferContext& context) {
 // What the other side's gradient of its recv sends back, once this was sent.
 std::vector<ir::Value> gradient(Builder& b, ir::Node& node, std::span<const ir::Value>) {
   const ir::TensorType& x = node.operand(0).type();
+  if (!ir::is_floating(x.dtype)) return {{}};
   ir::Attributes attributes = way_back(node);
   attributes["shape"] = x.shape.dims();
   attributes["dtype"] = x.dtype;
