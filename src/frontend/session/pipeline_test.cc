@@ -81,6 +81,7 @@ Outcome train_model(Model& model, const Setting& setting,
   Session session({.seed = 3,
                    .options = {.backend = setting.backend,
                                .precision = setting.precision,
+                               .residual = setting.precision,
                                .loss_chunk_bytes = setting.loss_chunk_bytes},
                    .mesh = std::move(context)});
   Compiled step = training_step(session, model, optimizer, setting);

@@ -89,9 +89,10 @@ class StageExtraction {
       if (node == nullptr) continue;
       const StageHome& at = homes_.of(*node);
       if (at.is(Kind::kSummands)) {
-        const int a = slot_of(node->operand(0)), b = slot_of(node->operand(1));
-        slots_of_sums_[node->result()] = std::max(a, b);
-        if (a >= 0 && b >= 0) nodes_of_slot_[std::max(a, b)].push_back(node->id());
+        int last = -1;
+        for (const Value operand : node->operands()) last = std::max(last, slot_of(operand));
+        slots_of_sums_[node->result()] = last;
+        if (last >= 0) nodes_of_slot_[last].push_back(node->id());
       } else if (at.is(Kind::kFrame) && is_here(at.frame)) {
         nodes_of_slot_[slots_.at(at.frame)].push_back(node->id());
       }
@@ -198,9 +199,20 @@ class StageExtraction {
   void emit_in_frame(int id) {
     Node& node = *taken_[id];
     if (!homes_.of(node).is(Kind::kSummands)) return emit(id);
-    const Value a = own(node.operand(0)), b = own(node.operand(1));
+    own_[node.result()] = own_of(node);
+  }
+
+  // Of what this rank has of its operands.
+  Value own_of(Node& node) {
+    std::vector<Value> operands;
+    for (const Value operand : node.operands()) {
+      if (const Value mine = own(operand)) operands.push_back(mine);
+    }
+    if (operands.empty() || (node.num_operands() > 1 && operands.size() == 1)) {
+      return operands.empty() ? Value() : operands[0];
+    }
     enter(node);
-    own_[node.result()] = build_.add(a, b);
+    return build_.emit(node.op(), std::move(operands), node.attributes());
   }
 
   // This rank's part of a sum over ranks; nothing: it has none.
@@ -209,13 +221,7 @@ class StageExtraction {
     if (at.is(Kind::kSummands) || at.is(Kind::kEndSummands)) {
       const auto found = own_.find(value);
       if (found != own_.end()) return found->second;
-      Node& node = *value.node;
-      const Value a = own(node.operand(0)), b = own(node.operand(1));
-      if (a && b) {
-        enter(node);
-        return own_[value] = build_.add(a, b);
-      }
-      return own_[value] = a ? a : b;
+      return own_[value] = own_of(*value.node);
     }
     if (at.is(Kind::kFrame)) return is_here(at.frame) ? local(value) : Value();
     // Of what several ranks have, the first counts it.

@@ -35,6 +35,11 @@ bool is_within(std::string_view scope, std::string_view module) {
          (scope.size() == module.size() || scope[module.size()] == '.');
 }
 
+// What is done to each summand as to the sum.
+bool is_linear(const Node& node) {
+  return node.is("add") || node.is("convert") || node.is("reshape") || node.is("permute");
+}
+
 }  // namespace
 
 bool StageHome::is_on(int rank) const {
@@ -85,13 +90,13 @@ void StageHomes::find_parts() {
       pipeline_.num_micro_batches, std::max(num_parts_, 1), pipeline_.num_micro_batches);
 }
 
-// Sums that only sums and the end of the step read: of gradients of parameters.
+// Sums, perhaps converted, that only such and the end of the step read: of gradients of parameters.
 void StageHomes::find_sums() {
   only_summed_.assign(graph_.num_nodes(), 0);
   const auto& nodes = graph_.nodes();
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
     Node& node = **it;
-    if (!node.is("add") || node.phase() != Phase::kBackward) continue;
+    if (!is_linear(node) || node.phase() != Phase::kBackward) continue;
     const auto users = users_.find(node.result());
     only_summed_[node.id()] =
         users == users_.end() ||
