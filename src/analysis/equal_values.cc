@@ -15,8 +15,7 @@ bool EqualValues::are_equal(ir::Value value, const std::string& axis) const {
 
 Axes EqualValues::axes_of(const ir::Node& node) const {
   if (node.is_placeholder()) return of_placeholder_ ? of_placeholder_(node) : Axes();
-  const bool is_constant = node.num_operands() == 0 && ops::has_trait(node, ops::kCreation);
-  if (node.num_operands() == 0 && !is_constant) return {};  // what another rank sends
+  if (node.is("recv") || node.is("recv_start")) return {};  // whatever another rank sends
   Axes equal = axes_;
   for (ir::Value operand : node.operands()) {
     std::erase_if(equal, [&](const std::string& axis) { return !are_equal(operand, axis); });

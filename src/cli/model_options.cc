@@ -77,7 +77,8 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
 void add_mesh_options(Arguments& arguments, MeshOptions& options) {
   arguments.option("mesh", &options.axes,
                    "axes over the ranks, NAME=SIZE,...: dp (copies of the model), fsdp (parts of "
-                   "its parameters), tp (parts of each matrix); default: dp over all ranks");
+                   "its parameters), tp (parts of each matrix), pp (some of its layers each); "
+                   "default: dp over all ranks");
   arguments.option("strategy", &options.strategy,
                    "what ranks of axis fsdp keep: their part, gathered for each pass; or for both "
                    "passes; or hybrid, with copies over axis dp",
@@ -90,11 +91,42 @@ void add_mesh_options(Arguments& arguments, MeshOptions& options) {
   arguments.option("compress", &options.compress,
                    "how gradients are exchanged in fewer bytes: qsgd:BITS, topk:FRACTION or "
                    "powersgd:RANK");
+  arguments.option("schedule", &options.schedule,
+                   "of axis pp, in which order its ranks work on the micro-batches",
+                   {"1f1b", "interleaved", "zb-h1"});
+  arguments.option("chunks", &options.chunks, "stages of a rank of axis pp, if interleaved");
+  arguments.option("cut", &options.cut,
+                   "what ranks of axis pp have: equal numbers of layers, or about equal work",
+                   {"layers", "cost"});
+}
+
+void add_stage_option(Arguments& arguments, MeshOptions& options) {
+  arguments.option("stage", &options.stage, "the place on axis pp whose step is shown");
+}
+
+void add_micro_batches_option(Arguments& arguments, int64_t& count) {
+  arguments.option("accumulate", &count,
+                   "micro-batches that a step's rows are split into, one after the other");
+  arguments.option("micro-batches", &count, "the same, of ranks of axis pp beside each other");
+}
+
+nn::PipelineOptions MeshOptions::pipeline(int64_t micro_batches) const {
+  return {.micro_batches = micro_batches,
+          .schedule = nn::parse_pipeline_schedule(schedule),
+          .chunks = chunks,
+          .cut = nn::parse_pipeline_cut(cut)};
 }
 
 ops::Compression MeshOptions::compression(const ir::Mesh& mesh) const {
   const ops::Compression result = ops::parse_compression(compress);
-  if (!result.is_on() || mesh.batch_part(0).second > 1) return result;
+  if (!result.is_on()) return result;
+  if (mesh.has_stages()) {
+    throw_user_error(
+        "--compress {} with axis pp: gradients of a pipeline go uncompressed; leave one "
+        "of them out",
+        compress);
+  }
+  if (mesh.batch_part(0).second > 1) return result;
   throw_user_error(
       "--compress {} on {}: no ranks exchange gradients there; leave it out, or use several ranks, "
       "as --mesh dp=2",
@@ -112,8 +144,8 @@ ir::Mesh MeshOptions::mesh() const {
     if (equals == text.npos || error != std::errc() || end != text.data() + text.size()) {
       throw_user_error("--mesh {}: give axes with their sizes, as dp=2,fsdp=4", text);
     }
-    if (name != "dp" && name != "fsdp" && name != "tp") {
-      throw_user_error("--mesh {}: unknown axis '{}': use dp, fsdp or tp", text, name);
+    if (name != "dp" && name != "fsdp" && name != "tp" && name != ir::kPipelineAxis) {
+      throw_user_error("--mesh {}: unknown axis '{}': use dp, fsdp, tp or pp", text, name);
     }
     result.push_back({name, size});
   }
@@ -123,6 +155,10 @@ ir::Mesh MeshOptions::mesh() const {
   }
   if (is_sequence_parallel && !mesh.has("tp")) {
     throw_user_error("--sequence-parallel without axis tp: give it one, as --mesh tp=2");
+  }
+  if ((schedule != "1f1b" || cut != "layers") && !mesh.has(ir::kPipelineAxis)) {
+    throw_user_error("--schedule {} --cut {} without axis pp: give it one, as --mesh pp=2",
+                     schedule, cut);
   }
   return mesh;
 }

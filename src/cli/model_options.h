@@ -23,12 +23,19 @@ struct MeshOptions {
   bool is_sequence_parallel = false;
   std::string link;  // "30us:4GB/s"; empty: that of the device
   std::string compress = "none";
+  std::string schedule = "1f1b", cut = "layers";  // of axis pp
+  int64_t chunks = 2;
+  int64_t stage = 0;  // the place on axis pp whose step is compiled
 
   // UserError for text that is no axis and size, or an axis that there is none of.
   ir::Mesh mesh() const;
+  nn::PipelineOptions pipeline(int64_t micro_batches) const;
   // UserError for text that is no compression, or where no gradients are exchanged on the mesh.
   ops::Compression compression(const ir::Mesh& mesh) const;
 };
 void add_mesh_options(Arguments& arguments, MeshOptions& options);
+void add_stage_option(Arguments& arguments, MeshOptions& options);
+// "accumulate", also known as "micro-batches".
+void add_micro_batches_option(Arguments& arguments, int64_t& count);
 
 }  // namespace monograph::cli

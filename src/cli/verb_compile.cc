@@ -1,8 +1,8 @@
 #include "base/error.h"
 #include "cli/model_options.h"
+#include "cli/planned_model.h"
 #include "cli/training_step.h"
 #include "cli/verbs.h"
-#include "frontend/nn/fully_shard.h"
 #include "frontend/session/session.h"
 #include "ir/printer.h"
 #include "train/report.h"
@@ -44,18 +44,6 @@ void show(const Show& what, const ir::Graph& traced, const session::Build* build
                static_cast<double>(build->compilation.lower_ns) / 1e6);
   }
   if (what.remarks) show_remarks(build->compilation.remarks);
-}
-
-// The model as one rank has it: with its part of the batch.
-train::ModelConfig part_of_rank(train::ModelConfig config, const ir::Mesh& mesh) {
-  const int64_t parts = mesh.batch_part(0).second;
-  if (parts == 1) return config;
-  const int64_t batch = train::make_model(config)->config().batch;
-  if (batch < parts) {
-    throw_user_error("--batch {} on {} ranks: use one row a rank or more", batch, parts);
-  }
-  config.batch = (batch + parts - 1) / parts;
-  return config;
 }
 
 struct DynamicOptions {
@@ -125,8 +113,7 @@ int run_compile(std::span<const std::string> args) {
                       "compiles a model's training step and says what came out");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
-  arguments.option("accumulate", &shape.num_micro_batches,
-                   "micro-batches that a step's rows are split into, one after the other");
+  add_micro_batches_option(arguments, shape.num_micro_batches);
   arguments.option("dynamic-batch", &dynamic.batch, "compile once for 1 to --batch rows");
   arguments.option("dynamic-time", &dynamic.time,
                    "compile once for 2 to --block tokens of context");
@@ -134,23 +121,17 @@ int run_compile(std::span<const std::string> args) {
   arguments.option("json", &json, "print the report as JSON");
   MeshOptions mesh;
   add_mesh_options(arguments, mesh);
+  add_stage_option(arguments, mesh);
   if (!arguments.parse(args)) return 0;
 
-  shape.mesh = mesh.mesh();
   if (!mesh.link.empty()) session::set_option(options, "link", mesh.link);
+  const PlannedModel planned = plan_model(config, mesh, options, shape);
   shape.compression = mesh.compression(shape.mesh);
-  const auto model = train::make_model(part_of_rank(config, shape.mesh));
-  if (shape.mesh.has("tp")) {
-    model->divide(shape.mesh, {.is_sequence_parallel = mesh.is_sequence_parallel});
-  }
-  if (shape.mesh.has("fsdp")) {
-    nn::fully_shard(model->module(), shape.mesh,
-                    {.strategy = nn::parse_shard_strategy(mesh.strategy)});
-  }
+  train::Model* const model = planned.model.get();
   options.input_names = {"inputs", "targets"};
   const bool is_dynamic = dynamic.batch || dynamic.time;
   if (is_dynamic) options.dynamic_shapes = dynamic_shapes_of(*model, dynamic, options.input_names);
-  session::Session session({.options = options});
+  session::Session session({.options = options, .mesh = planned.rank});
   auto step = session.compile_traced(training_step(*model, shape), options);
   const ir::Graph& traced = step.graph(model->input_types());
   const session::Build* build = step.executable(model->input_types()).build();

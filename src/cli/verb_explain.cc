@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "cli/model_options.h"
+#include "cli/planned_model.h"
 #include "cli/training_step.h"
 #include "cli/verbs.h"
 #include "codegen/cpu/render.h"
@@ -137,8 +138,10 @@ int run_explain(std::span<const std::string> args) {
   Arguments arguments("monograph explain", "says what a model's training step became, and why");
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
-  arguments.option("accumulate", &shape.num_micro_batches,
-                   "micro-batches that a step's rows are split into, one after the other");
+  add_micro_batches_option(arguments, shape.num_micro_batches);
+  MeshOptions mesh;
+  add_mesh_options(arguments, mesh);
+  add_stage_option(arguments, mesh);
   arguments.option("ranks", &shape.num_ranks,
                    "data parallel ranks that the step is compiled for; takes --backend null");
   arguments.option("svg", &wanted.svg, "draw the step to this file (takes Graphviz's dot)");
@@ -157,8 +160,9 @@ int run_explain(std::span<const std::string> args) {
         "compiles for ranks that are not there",
         shape.num_ranks, options.backend);
   }
-  const auto model = train::make_model(config);
-  session::Session session({.options = options});
+  const PlannedModel planned = plan_model(config, mesh, options, shape);
+  train::Model* const model = planned.model.get();
+  session::Session session({.options = options, .mesh = planned.rank});
   auto step = session.compile_traced(training_step(*model, shape), options);
   const session::Build* build = step.executable(model->input_types()).build();
   if (build == nullptr) {

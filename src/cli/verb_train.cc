@@ -27,8 +27,7 @@ void on_interrupt(int) {
 }
 
 void add_optimizer_options(Arguments& arguments, train::TrainConfig& config) {
-  arguments.option("accumulate", &config.num_micro_batches,
-                   "micro-batches that a step's rows are split into, one after the other");
+  add_micro_batches_option(arguments, config.num_micro_batches);
   arguments.option("lr", &config.learning_rate, "peak learning rate");
   arguments.option("final-lr", &config.final_learning_rate, "learning rate at the last step");
   arguments.option("warmup", &config.warmup_steps, "steps of linear warm-up (at most half of all)");
@@ -97,6 +96,7 @@ void join_mesh(MeshOptions options, comm::World& world, train::TrainConfig& conf
   config.is_sequence_parallel = options.is_sequence_parallel;
   if (!options.link.empty()) session::set_option(config.options, "link", options.link);
   config.compression = options.compression(mesh);
+  config.pipeline = options.pipeline(config.num_micro_batches);
   if (!mesh.axes().empty()) config.mesh = runtime::make_mesh_context(mesh, world);
 }
 

@@ -10,7 +10,7 @@
 #include "ir/graph_table.h"
 #include "ir/program/attention_workspace.h"
 #include "ir/state_role.h"
-#include "ops/collective/collective.h"
+#include "ops/collective/transfer.h"
 #include "ops/conv/pooling.h"
 #include "ops/registry.h"
 
@@ -391,6 +391,11 @@ class ProgramBuilder {
     step.lane = ir::Lane::kCommunication;
     step.waits = std::move(waits);
     step.bytes_moved = step.bytes_least = std::get<ir::CollectiveStep>(step.work).num_bytes();
+    starts_[&node] = static_cast<int>(program_.steps.size()) - 1;
+    if (axes_of_stages_.contains(node.attribute<std::string>("axis"))) {
+      step.name = name_between_stages(node);
+      return;
+    }
     const std::string unit = node.attribute_or("unit", std::string());
     const auto scope_of = [&](Value operand) {
       return unit.empty() ? operand.node->provenance().scope : unit;
@@ -398,10 +403,16 @@ class ProgramBuilder {
     const std::string first = scope_of(node.operands().front());
     const std::string last = scope_of(node.operands().back());
     step.name = fmt::format("{} {}", kind_name(std::get<ir::CollectiveStep>(step.work).kind),
-                            starts_.size());
+                            starts_.size() - 1);
     if (!first.empty()) step.name += ": " + first;
     if (last != first && !last.empty()) step.name += " .. " + last;
-    starts_[&node] = static_cast<int>(program_.steps.size()) - 1;
+  }
+
+  // Ranks whose steps differ call it the same: communicators compare names.
+  std::string name_between_stages(const Node& node) {
+    const ir::CollectiveStep work = ops::collective_step(node);
+    if (work.is_transfer()) return node.attribute_or("tag", std::string("transfer"));
+    return fmt::format("{} {} over {}", kind_name(work.kind), num_between_stages_++, work.axis);
   }
 
   void add_wait(const Node& node) {
@@ -438,6 +449,8 @@ class ProgramBuilder {
   ir::GraphTable bodies_;                            // of kernels, told apart by structure
   std::map<std::vector<int64_t>, Lowered> lowered_;  // by body, strides and the Loop followed
   std::unordered_map<const Node*, int> starts_;      // step of each collective
+  const std::set<std::string> axes_of_stages_ = ops::axes_of_transfers(graph_);
+  int num_between_stages_ = 0;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "passes/loss_head/chunk_loss_head.h"
 #include "passes/memory/join_copies.h"
 #include "passes/memory/rematerialize.h"
+#include "passes/schedule/keep_frames.h"
 #include "passes/schedule/schedule.h"
 #include "passes/simplify/canonicalize.h"
 #include "passes/simplify/drop_detach.h"
@@ -68,6 +69,8 @@ constexpr PipelineStep kPipeline[] = {
     {"overlap_collectives", passes::overlap_collectives, "the order of all other nodes is final"},
     {"prefetch_units", passes::prefetch_units,
      "it has begun all collectives as early as can be, and units would fill the memory"},
+    {"keep_frames", passes::keep_frames,
+     "starts and dones have moved; what is made again stands where it is read", true},
     {kRematerialize, passes::rematerialize,
      "lifetimes are known; it aims at nothing until the memory plan of the others is over budget"},
     {kJoinCopies, passes::join_copies, "values are made again, in kernels of their own"},

@@ -49,6 +49,8 @@ struct Provenance {
   std::string file;
   int line = 0;
   std::string scope;  // module path, "h.0.attn"
+  // In a step of a pipeline: when its stage runs it, from 1 on (analysis/walls.h); 0: no matter.
+  int frame = 0;
   bool operator==(const Provenance&) const = default;
 };
 

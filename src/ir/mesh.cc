@@ -84,6 +84,18 @@ std::pair<int64_t, int64_t> Mesh::batch_part(int64_t rank) const {
   return {part, count};
 }
 
+int64_t Mesh::stage(int64_t rank) const {
+  return has(kPipelineAxis) ? coordinates(rank)[index(kPipelineAxis)] : 0;
+}
+
+std::vector<int> Mesh::ranks_of_stage(int64_t stage) const {
+  std::vector<int> ranks;
+  for (int64_t rank = 0; rank < num_ranks(); ++rank) {
+    if (this->stage(rank) == stage) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
 std::string Mesh::str() const {
   std::vector<std::string> axes;
   for (const Axis& axis : axes_) axes.push_back(fmt::format("{}={}", axis.name, axis.size));

@@ -11,6 +11,10 @@ namespace monograph::ir {
 // State "mesh.AXIS": the place of this rank on a mesh axis; set by the session, never saved.
 inline constexpr std::string_view kCoordinatePrefix = "mesh.";
 
+// The axis whose ranks have stages of a pipeline, or functions of their own: their steps differ,
+// while those of all ranks at one place on it are the same.
+inline constexpr std::string_view kPipelineAxis = "pp";
+
 // The ranks of a job as a grid with named axes, "mesh(data=2, tensor=4)"; the last axis changes
 // fastest with the rank. A graph names axes only: a rank enters as coordinates when it is run.
 class Mesh {
@@ -29,6 +33,9 @@ class Mesh {
   int64_t num_ranks() const;
   bool has(std::string_view axis) const;
   int64_t size(std::string_view axis) const;  // UserError names the axes
+  bool has_stages() const { return has(kPipelineAxis) && size(kPipelineAxis) > 1; }
+  int64_t stage(int64_t rank) const;  // its place on kPipelineAxis; 0 without that
+  std::vector<int> ranks_of_stage(int64_t stage) const;  // ascending
   // One number an axis. UserError for a rank outside 0..num_ranks()-1.
   std::vector<int64_t> coordinates(int64_t rank) const;
   // The ranks that differ from this one in the axis only, by coordinate: a collective over the axis

@@ -19,6 +19,16 @@ TEST(Mesh, GivesCoordinatesAndGroups) {
   EXPECT_THAT(mesh.group("tensor", 4), ElementsAre(3, 4, 5));
 }
 
+TEST(Mesh, StagesArePlacesOnAxisPp) {
+  const Mesh mesh({{"dp", 2}, {"pp", 3}});
+  EXPECT_TRUE(mesh.has_stages());
+  EXPECT_EQ(mesh.stage(4), 1);
+  EXPECT_THAT(mesh.ranks_of_stage(1), ElementsAre(1, 4));
+  EXPECT_FALSE(Mesh({{"dp", 2}, {"pp", 1}}).has_stages());
+  EXPECT_EQ(Mesh({{"dp", 2}}).stage(1), 0);
+  EXPECT_THAT(Mesh({{"dp", 2}}).ranks_of_stage(0), ElementsAre(0, 1));
+}
+
 TEST(Mesh, EveryRankIsInItsGroupAtItsCoordinate) {
   const Mesh mesh({{"a", 2}, {"b", 3}, {"c", 2}});
   for (int64_t rank = 0; rank < mesh.num_ranks(); ++rank) {

@@ -14,12 +14,27 @@ constexpr int kMaxDepth = 32;                    // of bodies in bodies
 constexpr int64_t kMaxBytes = int64_t{1} << 60;  // of one tensor
 using Scope = std::unordered_map<std::string, Value>;
 
-// What stands after a comment's "//": " file:line in scope", each part optional; else empty.
+// Takes ", frame N" from the end of a comment, or " frame N" that is all of it; 0: it has none.
+int take_frame(std::string_view& comment) {
+  constexpr std::string_view kFrame = " frame ";
+  const size_t at = comment.rfind(kFrame);
+  if (at == std::string_view::npos || (at > 0 && comment[at - 1] != ',')) return 0;
+  int frame = 0;
+  const char* const end = comment.data() + comment.size();
+  const auto [stop, error] = std::from_chars(comment.data() + at + kFrame.size(), end, frame);
+  if (error != std::errc() || stop != end) return 0;
+  comment = comment.substr(0, at == 0 ? 0 : at - 1);
+  return frame;
+}
+
+// What stands after a comment's "//": " file:line in scope, frame N", each part optional; else
+// empty.
 Provenance provenance_of(std::string_view comment) {
   Provenance result;
   while (!comment.empty() && (comment.back() == '\r' || comment.back() == ' ')) {
     comment.remove_suffix(1);
   }
+  result.frame = take_frame(comment);
   std::string_view place = comment;
   if (const size_t in = comment.find(" in "); in != std::string_view::npos) {
     place = comment.substr(0, in);

@@ -81,6 +81,11 @@ TEST(Parser, BuildsTheGraph) {
   ASSERT_NE(fused.body(), nullptr);
   EXPECT_EQ(fused.body()->name(), "pair");
   EXPECT_EQ(fused.provenance(), (Provenance{"", 0, "h.0.attn"}));
+  for (const char* comment : {" frame 3", " gpt.h:4, frame 12", " gpt.h:4 in h.0, frame 1"}) {
+    const std::string text =
+        fmt::format("graph @g {{\n  %x = input \"x\" : f32[2]  //{}\n  return x=%x\n}}\n", comment);
+    EXPECT_EQ(to_text(*parse_graph(text), {.provenance = true}), text);
+  }
   EXPECT_EQ(graph->outputs()[1].name, "grad norm");
   EXPECT_EQ(graph->updates()[0].next, graph->nodes()[7]->result());
 }

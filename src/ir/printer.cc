@@ -66,6 +66,9 @@ std::string comment_text(const Provenance& provenance) {
   std::string text;
   if (!provenance.file.empty()) text = fmt::format(" {}:{}", provenance.file, provenance.line);
   if (!provenance.scope.empty()) text += " in " + provenance.scope;
+  if (provenance.frame > 0) {
+    text += fmt::format("{} frame {}", text.empty() ? "" : ",", provenance.frame);
+  }
   return text.empty() ? "" : "  //" + text;
 }
 

@@ -76,11 +76,12 @@ class Evaluation {
     const ir::CollectiveStep step = ops::collective_step(node);
     if (node.is("all_reduce_start")) {
       ops::copy_range(node, operands, result);
-    } else if (result.type() == operands[0]->type()) {
+    } else if (!step.is_transfer() && result.type() == operands[0]->type()) {
       result = *operands[0];  // what works in place
     }
-    run_collective(step, operands[0]->data(), result.data(), communicator_of(step, mesh_),
-                   node.op());
+    run_collective(
+        step, operands[0]->data(), result.data(), communicator_of(step, mesh_),
+        step.is_transfer() ? node.attribute_or("tag", std::string("transfer")) : node.op());
   }
 
   // Results come typed: each output of the body is rounded to the type of its result.

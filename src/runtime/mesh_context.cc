@@ -85,6 +85,14 @@ std::shared_ptr<MeshContext> make_mesh_context(const ir::Mesh& mesh, comm::World
   return context;
 }
 
+std::shared_ptr<MeshContext> describe_mesh(const ir::Mesh& mesh, int rank) {
+  mesh.coordinates(rank);  // refuses one that is not in it
+  auto context = std::make_shared<MeshContext>();
+  context->mesh = mesh;
+  context->rank = rank;
+  return context;
+}
+
 comm::Communicator& communicator_of(const ir::CollectiveStep& step, const MeshContext* mesh) {
   if (mesh != nullptr) return mesh->along(step.axis, step.size);
   throw_user_error(
@@ -105,12 +113,18 @@ comm::Call call_of(const ir::CollectiveStep& step, std::string_view label) {
         return comm::Operation::kReduceScatter;
       case Kind::kAllToAll:
         return comm::Operation::kAllToAll;
+      case Kind::kSend:
+        return comm::Operation::kSend;
+      case Kind::kRecv:
+        return comm::Operation::kRecv;
     }
     return comm::Operation::kBarrier;
   };
   comm::Call call = comm::make_call(operation(), step.count, element_type(step.dtype), label);
   call.reduce = reduce_op(step.reduction);
-  if (step.kind == Kind::kBroadcast) call.peer = static_cast<int>(step.root);
+  if (step.kind == Kind::kBroadcast || step.is_transfer()) {
+    call.peer = static_cast<int>(step.root);
+  }
   return call;
 }
 
@@ -129,6 +143,12 @@ void run_collective(const ir::CollectiveStep& step, const void* from, void* to,
                                          label);
     case Kind::kAllToAll:
       return communicator.all_to_all(from, to, step.count, type, label);
+    case Kind::kSend:
+      communicator.send(from, step.count, type, static_cast<int>(step.root), label);
+      *static_cast<float*>(to) = 0;
+      return;
+    case Kind::kRecv:
+      return communicator.recv(to, step.count, type, static_cast<int>(step.root), label);
   }
 }
 

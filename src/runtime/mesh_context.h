@@ -35,6 +35,9 @@ struct MeshContext {
 // calls it; the world must outlive the result.
 std::shared_ptr<MeshContext> make_mesh_context(const ir::Mesh& mesh, comm::World& world);
 
+// A rank of a mesh that is not there, for compiling: nothing runs on it.
+std::shared_ptr<MeshContext> describe_mesh(const ir::Mesh& mesh, int rank);
+
 // The communicator of the step; UserError without a mesh.
 comm::Communicator& communicator_of(const ir::CollectiveStep& step, const MeshContext* mesh);
 

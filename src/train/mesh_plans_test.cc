@@ -20,6 +20,7 @@ struct Plan {
   ShardStrategy strategy = ShardStrategy::kFullShard;
   bool is_sequence_parallel = false;
   int64_t heads = 4;  // 6: sizes that 3 divides
+  nn::PipelineSchedule schedule = nn::PipelineSchedule::k1F1B;
 };
 
 std::string name_of(const Plan& plan) {
@@ -28,6 +29,8 @@ std::string name_of(const Plan& plan) {
   if (plan.strategy == ShardStrategy::kShardGradOp) name += "shard_grad_op_";
   if (plan.strategy == ShardStrategy::kHybrid) name += "hybrid_";
   if (plan.is_sequence_parallel) name += "sequence_";
+  if (plan.schedule == nn::PipelineSchedule::kInterleaved) name += "interleaved_";
+  if (plan.schedule == nn::PipelineSchedule::kZeroBubble) name += "zero_bubble_";
   name.pop_back();
   return name;
 }
@@ -59,6 +62,7 @@ TrainResult run(TrainConfig config, std::shared_ptr<const runtime::MeshContext> 
 std::vector<TrainResult> run_on(const Plan& plan, TrainConfig config) {
   config.strategy = plan.strategy;
   config.is_sequence_parallel = plan.is_sequence_parallel;
+  config.pipeline.schedule = plan.schedule;
   const ir::Mesh mesh(plan.axes);
   std::vector<TrainResult> results(mesh.num_ranks());
   comm::run_ranks(static_cast<int>(mesh.num_ranks()), [&](comm::World& world) {
@@ -106,6 +110,34 @@ TEST_P(MeshPlans, TrainsAsOneRank) {
   for (const TrainResult& rank : all) EXPECT_EQ(rank.losses, all[0].losses);
 }
 
+// A smaller model and fewer steps: bench_comm_pipeline has the others.
+class PipelinePlans : public testing::TestWithParam<Plan> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, PipelinePlans,
+    testing::Values(Plan{{{"pp", 2}}},
+                    Plan{{{"pp", 2}}, {}, false, 2, nn::PipelineSchedule::kInterleaved},
+                    Plan{{{"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble},
+                    Plan{{{"pp", 2}, {"tp", 2}}, {}, true, 2, nn::PipelineSchedule::kZeroBubble},
+                    Plan{{{"dp", 2}, {"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble}),
+    [](const auto& one) { return name_of(one.param); });
+
+TEST_P(PipelinePlans, TrainAsOneRank) {
+  TrainConfig config = config_of(4);
+  config.model = {.name = "gpt-nano", .num_heads = 2, .embedding = 32, .block = 16, .batch = 16};
+  config.num_steps = 10;
+  config.num_micro_batches = 4;
+  static const TrainResult one = run(config);
+  const std::vector<TrainResult> all = run_on(GetParam(), config);
+  ASSERT_EQ(all[0].losses.size(), 10);
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
+  }
+  EXPECT_NEAR(all[0].validation_loss / one.validation_loss, 1, 1e-4);
+  for (const TrainResult& rank : all) EXPECT_EQ(rank.losses, all[0].losses);
+  EXPECT_TRUE(all[0].build.pipeline.has_value());
+}
+
 // Masks are functions of the seed, the step and an element's place in the whole batch.
 TEST(MeshPlans, DropTheSameElementsAsOneRank) {
   TrainConfig config = config_of(4);
@@ -132,7 +164,8 @@ TEST(MeshPlans, GoOnOnAnotherMesh) {
       (std::filesystem::temp_directory_path() / fmt::format("meshes-{}", getpid())).string();
   config.checkpoint_every = 4;
   const TrainResult whole = run_on({{{"fsdp", 2}, {"tp", 2}}}, config)[0];
-  for (const Plan& plan : {Plan{{{"dp", 3}}}, Plan{{{"tp", 4}}}, Plan{{{"tp", 2}, {"dp", 2}}}}) {
+  for (const Plan& plan : {Plan{{{"dp", 3}}}, Plan{{{"tp", 4}}}, Plan{{{"tp", 2}, {"dp", 2}}},
+                           Plan{{{"pp", 2}, {"tp", 2}}}}) {
     for (const int64_t step : {8, 10}) {
       std::filesystem::remove(fmt::format("{}/step-{}.json", config.checkpoint_folder, step));
     }

@@ -184,6 +184,9 @@ class GPTModel : public LanguageModel {
   void divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) override {
     nn::tensor_parallel(gpt_, mesh, options);
   }
+  void cut(const ir::Mesh& mesh, const nn::PipelineOptions& options) override {
+    nn::pipeline(gpt_, mesh, options);
+  }
   import::WeightNames weight_names() const override { return import::hugging_face_names(gpt_);
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
   return gpt_.loss(tokens, targets);
@@ -215,6 +218,9 @@ class LlamaModel : public LanguageModel {
   nn::Module& module() override { return llama_; }
   void divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) override {
     nn::tensor_parallel(llama_, mesh, options);
+  }
+  void cut(const ir::Mesh& mesh, const nn::PipelineOptions& options) override {
+    nn::pipeline(llama_, mesh, options);
   }
   import::WeightNames weight_names() const override { return import::hugging_face_names(llama_);
 } trace::Tensor loss(const trace::Tensor& tokens, const trace::Tensor& targets) const override {
@@ -276,6 +282,12 @@ nn::MLP mlp_;
 void Model::divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options) {
   if (mesh.size(options.axis) == 1) return;
   throw_user_error("model {} has no plan for tensor parallel training: use a gpt or llama model",
+                   config_.name);
+}
+
+void Model::cut(const ir::Mesh& mesh, const nn::PipelineOptions&) {
+  if (!mesh.has_stages()) return;
+  throw_user_error("model {} has no plan for pipeline parallel training: use a gpt or llama model",
                    config_.name);
 }
 

@@ -6,6 +6,7 @@
 
 #include "frontend/import/weights.h"
 #include "frontend/nn/module.h"
+#include "frontend/nn/pipeline.h"
 #include "frontend/nn/tensor_parallel.h"
 #include "train/dataset.h"
 
@@ -33,6 +34,8 @@ class Model {
   virtual std::vector<ir::TensorType> input_types() const = 0;  // of `loss`
   // Divides its parameters over the mesh's axis tp. UserError for a model that has no plan for it.
   virtual void divide(const ir::Mesh& mesh, const nn::TensorParallelOptions& options);
+  // Cuts it into stages over the mesh's axis pp. UserError for a model that has no plan for it.
+  virtual void cut(const ir::Mesh& mesh, const nn::PipelineOptions& options);
   // The names of its weights in safetensors files: those of the library that is known for it.
   virtual import::WeightNames weight_names() const = 0;
   virtual bool is_image_model() const { return false; }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "analysis/traffic.h"
+#include "train/pipeline_report.h"
 
 namespace monograph::train {
 namespace {
@@ -87,6 +88,7 @@ BuildReport make_build_report(const session::TraceRecord& record, const session:
   report.savings = record.savings;
   report.verify_ns = record.verify_ns;
   report.num_breaks = record.num_breaks;
+  report.pipeline = record.pipeline;
   if (build == nullptr) return report;
   report.is_compiled = true;
   const compiler::Compilation& compilation = build->compilation;
@@ -147,6 +149,7 @@ void print(std::FILE* out, const BuildReport& r) {
   if (r.verify_ns > 0) {
     line("verify", fmt::format("{} nodes valid", grouped(r.num_traced_nodes)), r.verify_ns);
   }
+  print(out, r.pipeline);
   if (!r.is_compiled) return;
   line("passes",
        fmt::format("{} passes, {} -> {} nodes", r.num_passes, grouped(r.num_traced_nodes),

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct BuildReport {
       0;  // that any choice of kernels could move, library calls being as they are
   int64_t peak_bytes = 0, bound_bytes = 0;
   passes::Recomputation recomputation;
+  std::optional<analysis::PipelineReport> pipeline = {};
   int64_t passes_ns = 0, lower_ns = 0, codegen_ns = 0;
   std::map<std::string, int> unfused = {};  // edges between kernels, by why they stayed
   std::map<std::string, int> misses = {};   // kernels that were compiled, by why

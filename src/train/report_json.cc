@@ -30,6 +30,21 @@ nlohmann::ordered_json exchange_json(const ExchangeReport& e) {
   return json;
 }
 
+nlohmann::ordered_json pipeline_json(const analysis::PipelineReport& report) {
+  const ir::Pipeline& pipeline = report.pipeline;
+  nlohmann::ordered_json json = {{"schedule", ir::schedule_name(pipeline.schedule)},
+                                 {"ranks", pipeline.num_ranks},
+                                 {"micro_batches", pipeline.num_micro_batches},
+                                 {"bubble_share", report.bubble_share},
+                                 {"equal_bubble_share", report.equal_bubble_share},
+                                 {"parameters", report.parameters},
+                                 {"stages", nlohmann::json::array()}};
+  for (const auto& stage : report.stages) {
+    json["stages"].push_back({{"layers", stage.layers}, {"work_share", stage.work_share}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const BuildReport& b, const RunReport& r, const ExchangeReport& e) {
@@ -66,6 +81,7 @@ std::string to_json(const BuildReport& b, const RunReport& r, const ExchangeRepo
                    {"passes_ns", b.passes_ns},
                    {"lower_ns", b.lower_ns},
                    {"codegen_ns", b.codegen_ns}};
+  if (b.pipeline) json["build"]["pipeline"] = pipeline_json(*b.pipeline);
   if (r.num_steps == 0) return json.dump();
   json["run"] = {{"steps", r.num_steps},
                  {"step_ms", r.step_ms},

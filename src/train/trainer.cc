@@ -17,6 +17,7 @@
 #include "runtime/measure_link.h"
 #include "train/checkpoint.h"
 #include "train/compressed_exchange.h"
+#include "train/pipeline_report.h"
 #include "train/progress.h"
 #include "train/rank_part.h"
 #include "train/sample.h"
@@ -98,14 +99,11 @@ class Trainer {
             options("validation", {"tokens", "targets"}))),
         logits_(session_.compile([this](const Tensor& x) { return model_->next_logits(x); },
                                  options("next_logits", {"tokens"}))) {
-    if (mesh_.has("tp")) {
-      model_->divide(mesh_, {.is_sequence_parallel = config.is_sequence_parallel});
-      is_sharded_ = mesh_.size("tp") > 1;
-    }
-    if (mesh_.has("fsdp")) {
-      nn::fully_shard(model_->module(), mesh_, {.strategy = config.strategy});
-      is_sharded_ = is_sharded_ || mesh_.size("fsdp") > 1;
-    }
+    ModelDivision division{.tensor_parallel = {.is_sequence_parallel = config.is_sequence_parallel},
+                           .pipeline = config.pipeline,
+                           .fully_shard = {.strategy = config.strategy}};
+    division.pipeline.micro_batches = config.num_micro_batches;
+    is_sharded_ = divide_model(*model_, mesh_, division, is_on_gpu());
     if (config.checkpoint_folder.empty() || !is_first_) return;
     writer_ = std::make_unique<CheckpointWriter>(config.checkpoint_folder, config.checkpoint_keep);
   }
@@ -461,7 +459,10 @@ class Trainer {
     result_.exchange = make_exchange_report(executable_->build()->compilation.program,
                                             executable_->step_times(), link_);
     result_.exchange.transport = is_on_gpu() ? "NCCL" : group()->name();
-    if (!is_quiet_) print(out_, result_.exchange);
+    if (is_quiet_) return;
+    print(out_, result_.exchange);
+    print_idle(out_, result_.build.pipeline, config_.mesh->rank, result_.run.exposed_ms,
+               result_.run.step_ms);
   }
 
   const TrainConfig& config_;

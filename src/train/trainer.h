@@ -6,6 +6,7 @@
 #include "base/event.h"
 #include "frontend/nn/fully_shard.h"
 #include "frontend/nn/optim/optimizer.h"
+#include "frontend/nn/pipeline.h"
 #include "frontend/session/session.h"
 #include "ops/collective/compression.h"
 #include "train/models.h"
@@ -37,11 +38,12 @@ struct TrainConfig {
   session::CompileOptions options;
   // Axes "data" or "dp", and "fsdp": the ranks, each of which trains on its part of every batch;
   // those of "fsdp" also keep parts of the parameters. Axis "tp": ranks with one part of the batch,
-  // who divide the matrices. Null: one rank.
+  // who divide the matrices. Axis "pp": ranks with layers of the model each. Null: one rank.
   std::shared_ptr<const runtime::MeshContext> mesh;
   nn::ShardStrategy strategy = nn::ShardStrategy::kFullShard;  // of axis "fsdp"
   bool is_sequence_parallel = false;                           // of axis "tp"
   ops::Compression compression;  // of gradients between ranks (nn::replicate)
+  nn::PipelineOptions pipeline;  // of axis "pp"; num_micro_batches is that of a step
   bool is_quiet = false;         // only errors and, if asked for, JSON
 };
 

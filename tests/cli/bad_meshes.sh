@@ -26,7 +26,7 @@ done
 expect 2 "option precision: f32 against bf16" planted "--precision bf16" --mesh fsdp=2
 expect 2 "option disable_pass:  against fuse" planted "--disable-pass fuse"
 expect 2 "--batch 1 on 2 ranks: use one row a rank or more" on_two --batch 1
-expect 2 "--mesh ep=2: unknown axis 'ep': use dp, fsdp or tp" compile gpt-nano --mesh ep=2
+expect 2 "--mesh ep=2: unknown axis 'ep': use dp, fsdp, tp or pp" compile gpt-nano --mesh ep=2
 expect 2 "--mesh tp: give axes with their sizes, as dp=2,fsdp=4" compile gpt-nano --mesh tp
 expect 2 "mesh axis 'tp' of size 0: give it a name and at least one rank" compile gpt-nano --mesh tp=0
 expect 2 "mesh axis 'dp' stands twice" compile gpt-nano --mesh dp=2,dp=2
@@ -47,6 +47,19 @@ expect 2 "--compress qsgd:4 on one rank: no ranks exchange gradients there" comp
 expect 2 "--compress qsgd:4 on mesh\(tp=2\): no ranks exchange gradients there" compile gpt-nano --mesh tp=2 --compress qsgd:4
 expect 2 "parts of it that cut through matrices, which a low-rank factor needs whole" compile gpt-nano --mesh fsdp=2 --compress powersgd:2
 expect 0 "gradients compressed: a rank sends" compile gpt-nano --mesh dp=4,fsdp=2 --compress qsgd:4
+pipeline() { compile "$1" --layers 4 --mesh "$2" "${@:3}"; }
+expect 2 "a pipeline of 8 stages for a model of 4 layers: each stage has one at least" pipeline gpt-nano pp=8
+expect 2 "a pipeline of 8 stages for a model of 4 layers.*or chunks" pipeline gpt-nano pp=4 --schedule interleaved --micro-batches 4
+expect 2 "i64\[16,128\] cannot be split into 3 micro-batches: use a batch that 3 divides" pipeline gpt-nano pp=2 --micro-batches 3
+expect 2 "interleaved of 2 micro-batches over 4 ranks of axis 'pp': use a multiple of 4" pipeline gpt-nano pp=4 --schedule interleaved --micro-batches 2
+expect 2 "schedule interleaved of 1 chunks a rank: use 2 or more" pipeline gpt-nano pp=2 --schedule interleaved --micro-batches 2 --chunks 1
+expect 2 "schedule.*gpipe.*1f1b" pipeline gpt-nano pp=2 --schedule gpipe
+expect 2 "cut.*half.*layers" pipeline gpt-nano pp=2 --cut half
+expect 2 "--schedule zb-h1 --cut layers without axis pp" compile gpt-nano --mesh dp=2 --schedule zb-h1
+expect 2 "a pipeline on GPUs: axis pp runs on CPUs only, use --device cpu" pipeline gpt-nano pp=2 --target h200
+expect 2 "fully_shard of a model in a pipeline" pipeline gpt-nano fsdp=2,pp=2
+expect 2 "model mlp has no plan for pipeline parallel training: use a gpt or llama model" compile mlp --mesh pp=2
+expect 2 "--stage 2: axis pp of mesh\(pp=2\) has places 0 to 1" pipeline gpt-nano pp=2 --stage 2
 sweep() { "$monograph" compress-sweep mlp --hidden 32 --layers 1 --batch 8 --steps 2 --backend interpret --data "$text" "$@"; }
 expect 0 "^qsgd:4 .* -$" sweep --settings qsgd:4
 expect 2 "compression qsgd of 16 bits: use 2, 4 or 8" sweep --settings qsgd:4,qsgd:16

@@ -36,4 +36,5 @@ on_two_ranks copies
 on_two_ranks units --mesh fsdp=2
 on_two_ranks tensors --mesh tp=2
 on_two_ranks sequence --mesh tp=2 --sequence-parallel
+on_two_ranks stages --mesh pp=2 --micro-batches 2 --schedule zb-h1
 echo "all passed"

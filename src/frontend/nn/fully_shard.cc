@@ -66,6 +66,12 @@ void fully_shard(Module& model, const ir::Mesh& mesh, const FullyShardOptions& o
   std::vector<std::pair<std::string, std::vector<Parameter>>> units;
   for (const Parameter& parameter : model.parameters()) {
     if (*parameter.frozen()) continue;
+    if (parameter.pipeline() != nullptr) {
+      throw_user_error(
+          "fully_shard of a model in a pipeline: units of several stages are not sharded; use a "
+          "mesh without 'pp', or without '{}'",
+          options.axis);
+    }
     const std::string name = unit_name(parameter);
     const auto is_it = [&](const auto& unit) { return unit.first == name; };
     auto unit = std::find_if(units.begin(), units.end(), is_it);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "base/error.h"
@@ -117,15 +118,46 @@ std::string differences(const Statement& a, const Statement& b) {
   return text + collective_difference(a, b) + graph_difference(a, b);
 }
 
+// What rank `from` has written under the key.
+std::string heard(comm::Store& store, const std::string& key, int rank, int from,
+                  const std::string& prefix, comm::Milliseconds timeout) {
+  try {
+    return store.get(key, timeout);
+  } catch (const CommError& error) {
+    throw CommError(
+        fmt::format("{}: rank {} waited for rank {}, or one whose word it brings, to say what it "
+                    "has compiled: {}",
+                    prefix, rank, from, error.what()),
+        {.rank = rank, .operation = "agreement", .label = prefix, .at_fault = {from}});
+  }
+}
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// All ranks compile in the same order, so that their counts are the same.
+std::string numbered(comm::Store& store, int rank, const std::string& what) {
+  return fmt::format("{} {}", store.add(fmt::format("agree/count/{}", rank), 1), what);
+}
+
 class Agreement {
  public:
-  Agreement(comm::Store& store, int rank, int size, const std::string& what,
+  // `ranks`: those that agree; `index`: this one's among them.
+  Agreement(comm::Store& store, std::vector<int> ranks, int index, const std::string& what,
             comm::Milliseconds timeout)
-      : store_(store), rank_(rank), size_(size), prefix_("agreement " + what), timeout_(timeout) {}
+      : store_(store),
+        ranks_(std::move(ranks)),
+        rank_(index),
+        size_(static_cast<int>(ranks_.size())),
+        prefix_("agreement " + what),
+        timeout_(timeout) {}
 
   // The groups of the whole job as the root has put them together; empty: all are the same.
   Groups collect(const std::string& digest) {
-    Groups groups = {{digest, {{rank_}, 1}}};
+    Groups groups = {{digest, {{ranks_[rank_]}, 1}}};
     for (const int child : {2 * rank_ + 1, 2 * rank_ + 2}) {
       if (child >= size_) continue;
       merge(groups, parse_groups(get(up_key(child), child)));
@@ -143,7 +175,7 @@ class Agreement {
 
   [[noreturn]] void refuse(const Groups& groups, const Statement& own) {
     for (const auto& [digest, group] : groups) {
-      if (group.ranks[0] == rank_) store_.set(statement_key(digest), to_text(own));
+      if (group.ranks[0] == ranks_[rank_]) store_.set(statement_key(digest), to_text(own));
     }
     // The side of rank 0 first, then the others by their first rank.
     std::vector<std::pair<std::string, Group>> sides(groups.begin(), groups.end());
@@ -167,23 +199,17 @@ class Agreement {
   }
 
   std::string get(const std::string& key, int from) {
-    try {
-      return store_.get(key, timeout_);
-    } catch (const CommError& error) {
-      throw CommError(
-          fmt::format("{}: rank {} waited for rank {}, or one whose word it brings, to say what it "
-                      "has compiled: {}",
-                      prefix_, rank_, from, error.what()),
-          {.rank = rank_, .operation = "agreement", .label = prefix_, .at_fault = {from}});
-    }
+    return heard(store_, key, ranks_[rank_], ranks_[from], prefix_, timeout_);
   }
 
   Statement statement_of(const std::pair<std::string, Group>& side) {
-    return parse_statement(get(statement_key(side.first), side.second.ranks[0]));
+    return parse_statement(heard(store_, statement_key(side.first), ranks_[rank_],
+                                 side.second.ranks[0], prefix_, timeout_));
   }
 
   comm::Store& store_;
-  const int rank_, size_;
+  const std::vector<int> ranks_;  // of the job
+  const int rank_, size_;         // among them
   const std::string prefix_;
   const comm::Milliseconds timeout_;
 };
@@ -199,21 +225,40 @@ std::string Statement::digest() const {
 
 void agree(comm::Store& store, int rank, int size, const std::string& what,
            const Statement& statement, comm::Milliseconds timeout) {
-  if (size == 1) return;
-  // All ranks compile in the same order, so that their counts are the same.
-  const int64_t count = store.add(fmt::format("agree/count/{}", rank), 1);
-  Agreement agreement(store, rank, size, fmt::format("{} {}", count, what), timeout);
+  agree(store, rank, all_ranks(size), what, statement, timeout);
+}
+
+void agree(comm::Store& store, int rank, std::span<const int> ranks, const std::string& what,
+           const Statement& statement, comm::Milliseconds timeout) {
+  const std::string name = numbered(store, rank, what);
+  if (ranks.size() == 1) return;
+  const auto index = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  Agreement agreement(store, {ranks.begin(), ranks.end()}, index, name, timeout);
   const Groups groups = agreement.collect(statement.digest());
   if (!groups.empty()) agreement.refuse(groups, statement);
+}
+
+std::vector<std::string> hear_all(comm::Store& store, int rank, std::span<const int> speakers,
+                                  const std::string& what, const std::string& word,
+                                  comm::Milliseconds timeout) {
+  const std::string prefix = "agreement " + numbered(store, rank, what);
+  const auto key = [&](int speaker) { return fmt::format("{}/word/{}", prefix, speaker); };
+  if (std::find(speakers.begin(), speakers.end(), rank) != speakers.end()) {
+    store.set(key(rank), word);
+  }
+  std::vector<std::string> words;
+  for (const int speaker : speakers) {
+    words.push_back(heard(store, key(speaker), rank, speaker, prefix, timeout));
+  }
+  return words;
 }
 
 std::vector<std::string> distinct_words(comm::Store& store, int rank, int size,
                                         const std::string& what, const std::string& word,
                                         comm::Milliseconds timeout) {
   if (size == 1) return {word};
-  const int64_t count = store.add(fmt::format("agree/count/{}", rank), 1);
   const Groups groups =
-      Agreement(store, rank, size, fmt::format("{} {}", count, what), timeout).collect(word);
+      Agreement(store, all_ranks(size), rank, numbered(store, rank, what), timeout).collect(word);
   if (groups.empty()) return {word};
   std::vector<std::string> words;
   for (const auto& [each, group] : groups) words.push_back(each);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,16 @@ struct Statement {
 // CommError when a rank has not made its statement within the timeout.
 void agree(comm::Store& store, int rank, int size, const std::string& what,
            const Statement& statement, comm::Milliseconds timeout);
+// The same among some ranks, ascending, `rank` among them. All ranks of the job call it for theirs.
+void agree(comm::Store& store, int rank, std::span<const int> ranks, const std::string& what,
+           const Statement& statement, comm::Milliseconds timeout);
+
+// What each of a few ranks says, in the order of `ranks`: one speaks for each of them, and every
+// rank of the job reads all. CommError, naming the speaker, when it has not spoken within the
+// timeout.
+std::vector<std::string> hear_all(comm::Store& store, int rank, std::span<const int> speakers,
+                                  const std::string& what, const std::string& word,
+                                  comm::Milliseconds timeout);
 
 // The words that the ranks say, each once: one word where all say the same. Over the same tree; all
 // ranks call it in the same order. CommError as agree().

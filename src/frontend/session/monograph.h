@@ -7,6 +7,7 @@
 #include "frontend/nn/llama.h"
 #include "frontend/nn/mlp.h"
 #include "frontend/nn/optim/optimizer.h"
+#include "frontend/nn/pipeline.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/nn/resnet.h"
 #include "frontend/nn/tensor_parallel.h"

@@ -49,6 +49,34 @@ std::vector<std::string> names_of(const ir::Graph& graph) {
   return names;
 }
 
+// The ranks of a stage run one step, and its exchanges meet those of the others. All ranks stop
+// when those of one stage differ.
+void agree_in_stages(const runtime::MeshContext& mesh, const std::string& what,
+                     const Statement& statement, const std::vector<analysis::StageCall>& calls) {
+  constexpr std::string_view kFailed = "failed ";
+  const int64_t stage = mesh.mesh.stage(mesh.rank);
+  std::string word = analysis::to_lines(calls);
+  try {
+    agree(*mesh.store, mesh.rank, mesh.mesh.ranks_of_stage(stage),
+          fmt::format("{} of stage {}", what, stage), statement, mesh.timeout);
+  } catch (const UserError& error) {
+    word = fmt::format("{}{}", kFailed, error.what());
+  }
+  std::vector<int> speakers;
+  for (int64_t each = 0; each < mesh.mesh.size(ir::kPipelineAxis); ++each) {
+    speakers.push_back(mesh.mesh.ranks_of_stage(each).front());
+  }
+  std::vector<std::vector<analysis::StageCall>> of_stages;
+  for (const std::string& said :
+       hear_all(*mesh.store, mesh.rank, speakers, what + " of stages", word, mesh.timeout)) {
+    if (said.starts_with(kFailed)) throw_user_error("{}", said.substr(kFailed.size()));
+    of_stages.push_back(analysis::parse_stage_calls(said));
+  }
+  if (const auto violation = analysis::check_stages(of_stages)) {
+    throw_user_error("{}: {}", what, *violation);
+  }
+}
+
 void warn_of_limit(const CompileOptions& options, const std::string& reason) {
   fmt::print(stderr,
              "warning: '{}' was compiled {} times, its recompile_limit; other calls run op by op, "
@@ -120,13 +148,19 @@ Compiled::Variant& Compiled::build(Call& call) {
 
 void Compiled::agree_with_ranks(const Variant& variant) const {
   const runtime::MeshContext* mesh = data_->mesh_now().get();
-  if (mesh == nullptr || mesh->store == nullptr || !has_collectives(*variant.graph)) return;
+  if (mesh == nullptr || mesh->store == nullptr) return;
+  if (!mesh->mesh.has_stages() && !has_collectives(*variant.graph)) return;
   const std::string what = fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
   std::vector<const Build*> builds;
   for (const auto& part : variant.parts) builds.push_back(part.executable->build());
   const Statement statement = make_statement(*variant.graph, builds, data_->options, mesh->mesh);
-  agree(*mesh->store, mesh->rank, static_cast<int>(mesh->mesh.num_ranks()), what, statement,
-        mesh->timeout);
+  const auto num_ranks = static_cast<int>(mesh->mesh.num_ranks());
+  const bool has_stages = mesh->mesh.has_stages();
+  agree(*mesh->store, mesh->rank, num_ranks, what,
+        has_stages ? part_of_all_stages(statement) : statement, mesh->timeout);
+  if (has_stages) {
+    agree_in_stages(*mesh, what, statement, stage_calls(*variant.graph, builds));
+  }
 }
 
 std::vector<GuardMiss> Compiled::misses_of(const Call& call) const {

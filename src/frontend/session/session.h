@@ -3,6 +3,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/pipeline_schedule.h"
 #include "base/event.h"
 #include "frontend/session/options.h"
 #include "frontend/trace/trace.h"
@@ -56,6 +58,7 @@ struct TraceRecord {
   Hash hash;
   std::vector<passes::Remark> remarks = {};  // of how states were sharded, gradients compressed
   passes::ExchangeSavings savings = {};
+  std::optional<analysis::PipelineReport> pipeline = {};
   int64_t trace_ns = 0;   // running the function: forward, backward, optimizer
   int64_t verify_ns = 0;  // 0 with verify off
   int num_breaks = 0;     // reads on the host

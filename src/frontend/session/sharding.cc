@@ -2,6 +2,7 @@
 
 #include "analysis/check_replicas.h"
 #include "base/error.h"
+#include "passes/distribute/extract_stage.h"
 #include "passes/distribute/shard_tensors.h"
 #include "passes/distribute/shard_units.h"
 
@@ -34,21 +35,71 @@ void check_reads_nothing(const trace::Trace& trace, std::string_view what) {
                    read.place.file, read.place.line, read.advice());
 }
 
+// Null: the states are in no pipeline.
+const ir::Pipeline* pipeline_of(const std::vector<trace::State>& states) {
+  const ir::Pipeline* pipeline = nullptr;
+  for (const trace::State& state : states) {
+    if (state.pipeline() == nullptr) continue;
+    if (pipeline != nullptr && pipeline != state.pipeline().get()) {
+      throw_user_error("a step of two models, each in a pipeline of its own: use one model");
+    }
+    pipeline = state.pipeline().get();
+  }
+  return pipeline;
+}
+
+std::unique_ptr<ir::Graph> extract_stage(const trace::Trace& trace,
+                                         std::unique_ptr<ir::Graph> graph,
+                                         const ir::Pipeline& pipeline,
+                                         const std::vector<trace::State>& states,
+                                         const runtime::MeshContext* mesh,
+                                         passes::PassContext& context, TraceRecord& record) {
+  if (mesh != nullptr && mesh->mesh.size(ir::kPipelineAxis) != pipeline.num_ranks) {
+    throw_user_error("a pipeline of {} ranks on {}: give nn::pipeline the mesh of the session",
+                     pipeline.num_ranks, mesh->mesh.str());
+  }
+  passes::PipelineRequest request{pipeline};
+  if (mesh != nullptr) request.rank = static_cast<int>(mesh->mesh.stage(mesh->rank));
+  request.part_of = [&](const ir::Node& node) { return trace.part_of(node); };
+  for (const trace::State& state : states) {
+    if (state.pipeline() != nullptr) {
+      request.ranks_of_states[state.name()] = state.pipeline_ranks();
+    }
+  }
+  record.pipeline.emplace();
+  return passes::extract_stage(std::move(graph), request, context, &*record.pipeline);
+}
+
 }  // namespace
 
-RankStep divide_over_ranks(const trace::Trace& trace, std::unique_ptr<ir::Graph> graph) {
+std::unique_ptr<ir::Graph> divide_over_ranks(const trace::Trace& trace,
+                                             std::unique_ptr<ir::Graph> graph,
+                                             const runtime::MeshContext* mesh,
+                                             TraceRecord& record) {
   const std::vector<trace::State> states = states_of(trace);
   const std::vector<ir::FlatStates> ranges = trace::flat_states_of(states);
   const passes::TensorShards shards = tensor_shards_of(states);
+  const ir::Pipeline* const pipeline = pipeline_of(states);
   passes::PassContext context;
+  if (!ranges.empty() || !shards.states.empty() || pipeline != nullptr) {
+    check_reads_nothing(trace, "a model that is sharded, or in a pipeline,");
+  }
+  if (pipeline != nullptr) {
+    graph = extract_stage(trace, std::move(graph), *pipeline, states, mesh, context, record);
+  }
   if (!ranges.empty() || !shards.states.empty()) {
-    check_reads_nothing(trace, "a model with sharded units");
     graph = passes::shard_tensors(std::move(graph), shards, context);
     graph = passes::shard_units(std::move(graph), ranges, context);
   }
-  const passes::ExchangeSavings savings = passes::compress_exchange(*graph, context);
-  if (savings.num_gradients > 0) check_reads_nothing(trace, "a step that compresses gradients");
-  return {std::move(graph), context.remarks(), savings};
+  record.savings = passes::compress_exchange(*graph, context);
+  if (record.savings.num_gradients > 0) {
+    check_reads_nothing(trace, "a step that compresses gradients");
+    if (pipeline != nullptr) {
+      throw_user_error("a pipeline that compresses gradients: leave one of them out");
+    }
+  }
+  record.remarks = context.remarks();
+  return graph;
 }
 
 void check_replicas(const trace::Trace& trace, const ir::Graph& graph, const ir::Mesh& mesh) {

@@ -53,6 +53,17 @@ void StateStore::divide(const trace::State& state, std::shared_ptr<comm::Communi
   write(state.name(), TensorShardStates::cut(home, value(state.name(), found->second)));
 }
 
+void StateStore::put_on_stages(const trace::State& state, int place,
+                               std::shared_ptr<comm::Communicator> group) {
+  if (staged_.find(state.name()) != nullptr) return;
+  const std::vector<int>& places = state.pipeline_ranks();
+  const bool is_here = std::find(places.begin(), places.end(), place) != places.end();
+  staged_.add(state.name(), {state.type(), is_here, places.front(), std::move(group)});
+  if (is_here) return;
+  slots_.erase(state.name());  // it was set before the function was compiled
+  host_.map().erase(state.name());
+}
+
 void StateStore::declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
                          std::shared_ptr<comm::Communicator> group) {
   if (flat_.is_range(range.name)) return;
@@ -101,6 +112,12 @@ ir::Literal StateStore::value(const std::string& name, const Slot& slot) const {
 
 ir::Literal StateStore::get(const std::string& name) const {
   if (apart_.contains(name)) return apart_.gather(name, value(name, slot(name)));
+  const StageStates::Home* home = staged_.find(name);
+  if (home == nullptr) return here(name);
+  return StageStates::fetch(*home, name, home->is_here ? here(name) : ir::Literal());
+}
+
+ir::Literal StateStore::here(const std::string& name) const {
   const TensorShardStates::Home* home = divided_.find(name);
   return home == nullptr ? part(name) : TensorShardStates::gather(*home, name, part(name));
 }
@@ -121,6 +138,8 @@ ir::TensorType StateStore::type(const std::string& name) const {
 }
 
 ir::TensorType StateStore::declared_type(const std::string& name) const {
+  const StageStates::Home* staged = staged_.find(name);
+  if (staged != nullptr) return staged->type;
   const TensorShardStates::Home* home = divided_.find(name);
   return home == nullptr ? part_type(name) : home->whole;
 }
@@ -132,12 +151,14 @@ ir::TensorType StateStore::part_type(const std::string& name) const {
 
 void StateStore::set(const std::string& name, const ir::Literal& value) {
   const FlatRangeStates::Home* home = flat_.find(name);
-  const bool is_known = home != nullptr || slots_.contains(name);
+  const StageStates::Home* staged = staged_.find(name);
+  const bool is_known = home != nullptr || staged != nullptr || slots_.contains(name);
   if (is_known && type(name) != value.type()) {
     throw_user_error("state '{}' is {}, the given value is {}: reshape or cast it", name,
                      type(name).str(), value.type().str());
   }
   if (apart_.contains(name)) return write(name, apart_.cut(name, value));
+  if (staged != nullptr && !staged->is_here) return;
   const TensorShardStates::Home* divided = divided_.find(name);
   const ir::Literal own = divided == nullptr ? value : TensorShardStates::cut(*divided, value);
   if (home == nullptr) return write(name, own);
@@ -155,6 +176,7 @@ void StateStore::write(const std::string& name, const ir::Literal& value) {
 
 std::vector<std::string> StateStore::names() const {
   std::vector<std::string> names = flat_.names();
+  for (const std::string& name : staged_.names_elsewhere()) names.push_back(name);
   for (const auto& [name, each] : slots_) {
     if (!flat_.is_range(name)) names.push_back(name);
   }

@@ -9,6 +9,7 @@
 
 #include "frontend/session/flat_range_states.h"
 #include "frontend/session/rank_states.h"
+#include "frontend/session/stage_states.h"
 #include "frontend/session/state_storage.h"
 #include "frontend/session/tensor_shard_states.h"
 #include "frontend/trace/state.h"
@@ -31,13 +32,17 @@ class StateStore {
   // [ranks,
   // ...]. `groups`: of the axes whose ranks they are, the last changes fastest; before `declare`.
   void keep_apart(const std::string& name, std::vector<std::shared_ptr<comm::Communicator>> groups);
+  // The state is on some ranks of a pipeline alone; before `declare`, which is for those. `group`:
+  // of the pipeline's axis; `place`: this rank's.
+  void put_on_stages(const trace::State& state, int place,
+                     std::shared_ptr<comm::Communicator> group);
   // Makes this rank's part of a flat range, unless it is there. `members`: the states, some order.
   // UserError when one of them is not given.
   void declare(const ir::FlatStates& range, const std::vector<trace::State>& members,
                std::shared_ptr<comm::Communicator> group);
 
-  // States by the model's names. The value of one that is sharded is gathered: all ranks of its
-  // axis call this, for the same states in the same order.
+  // States by the model's names. The value of one that is sharded, or on another stage, comes from
+  // others: all ranks of its axes call this, for the same states in the same order.
   ir::Literal get(const std::string& name) const;
   void set(const std::string& name, const ir::Literal& value);
   ir::TensorType type(const std::string& name) const;
@@ -62,6 +67,7 @@ class StateStore {
   };
   const Slot& slot(const std::string& name) const;
   ir::Literal value(const std::string& name, const Slot& slot) const;
+  ir::Literal here(const std::string& name) const;              // of a stage's states
   ir::Literal part(const std::string& name) const;              // what this rank has of it
   ir::TensorType declared_type(const std::string& name) const;  // as functions have it
   ir::TensorType part_type(const std::string& name) const;
@@ -75,6 +81,7 @@ class StateStore {
   FlatRangeStates flat_;
   TensorShardStates divided_;
   RankStates apart_;
+  StageStates staged_;
   // The range gathered last: its states are mostly read one after the other.
   mutable std::pair<std::string, ir::Literal> gathered_;
 };

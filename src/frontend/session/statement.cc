@@ -3,9 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/printer.h"
-#include "ops/collective/collective.h"
+#include "ops/collective/transfer.h"
 #include "ops/registry.h"
 #include "runtime/cpu/gemm.h"
 
@@ -22,31 +23,60 @@ std::string text_of(const ir::CollectiveStep& step) {
   using Kind = ir::CollectiveStep::Kind;
   const bool reduces = step.kind == Kind::kAllReduce || step.kind == Kind::kReduceScatter;
   const std::string how = reduces ? fmt::format(" {}", reduction_name(step.reduction))
-                          : step.kind == Kind::kBroadcast ? fmt::format(" from {}", step.root)
-                                                          : "";
+                          : step.kind == Kind::kBroadcast || step.kind == Kind::kRecv
+                              ? fmt::format(" from {}", step.root)
+                          : step.kind == Kind::kSend ? fmt::format(" to {}", step.root)
+                                                     : "";
   return fmt::format("{} over {} of {}: {} {}{}", kind_name(step.kind), step.axis, step.size,
                      step.count, ir::dtype_name(step.dtype), how);
 }
 
-std::vector<std::string> collectives_of(const ir::Graph& graph,
-                                        const std::vector<const Build*>& builds) {
-  std::vector<std::string> texts;
+// Each with what both sides of a transfer call it.
+void for_each_collective(
+    const ir::Graph& graph, const std::vector<const Build*>& builds,
+    const std::function<void(const ir::CollectiveStep&, const std::string&)>& visit) {
   for (const Build* build : builds) {
     if (build == nullptr) continue;
     for (const ir::Step& step : build->compilation.program.steps) {
       const auto* collective = std::get_if<ir::CollectiveStep>(&step.work);
-      if (collective != nullptr) texts.push_back(text_of(*collective));
+      if (collective != nullptr) visit(*collective, step.name);
     }
   }
   const bool is_interpreted = std::find(builds.begin(), builds.end(), nullptr) != builds.end();
   for (const auto& node : graph.nodes()) {
-    const bool is_run = is_interpreted && ops::has_trait(*node, ops::kCollective);
-    if (is_run) texts.push_back(text_of(ops::collective_step(*node)));
+    if (!is_interpreted || !ops::has_trait(*node, ops::kCollective)) continue;
+    visit(ops::collective_step(*node), node->attribute_or("tag", std::string("transfer")));
   }
-  return texts;
 }
 
+constexpr std::string_view kGraphHash = "graph hash", kProgramHash = "program hash";
+
 }  // namespace
+
+Statement part_of_all_stages(const Statement& statement) {
+  Statement part;
+  for (const auto& fact : statement.facts) {
+    if (fact.first != kGraphHash && fact.first != kProgramHash) part.facts.push_back(fact);
+  }
+  return part;
+}
+
+std::vector<analysis::StageCall> stage_calls(const ir::Graph& graph,
+                                             const std::vector<const Build*>& builds) {
+  using Kind = analysis::StageCall::Kind;
+  std::vector<analysis::StageCall> calls;
+  for_each_collective(graph, builds, [&](const ir::CollectiveStep& step, const std::string& name) {
+    if (step.axis != ir::kPipelineAxis) return;
+    if (!step.is_transfer()) {
+      calls.push_back({Kind::kAll, -1, text_of(step)});
+      return;
+    }
+    const bool is_send = step.kind == ir::CollectiveStep::Kind::kSend;
+    calls.push_back({is_send ? Kind::kSend : Kind::kRecv, static_cast<int>(step.root),
+                     fmt::format("{} {} '{}'", step.count, ir::dtype_name(step.dtype), name)});
+  });
+  return calls;
+}
 
 Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>& builds,
                          const CompileOptions& options, const ir::Mesh& mesh) {
@@ -66,16 +96,18 @@ Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>
            {"option stop_after", fmt::format("{}", options.stop_after)},
            {"compiler of this build", __VERSION__},
            {"oneDNN", runtime::gemm_library_version()}};
-  facts.emplace_back("graph hash", graph.hash().hex());
+  facts.emplace_back(kGraphHash, graph.hash().hex());
   for (const Build* build : builds) {
     if (build == nullptr) continue;
     if (options.backend == "cpu") {  // empty while it runs without compiled kernels
       facts.emplace_back("compiler of kernels", build->kernels.compiler);
       facts.emplace_back("processor", build->kernels.machine);
     }
-    facts.emplace_back("program hash", hash_of(build->compilation.program.str()).hex());
+    facts.emplace_back(kProgramHash, hash_of(build->compilation.program.str()).hex());
   }
-  statement.collectives = collectives_of(graph, builds);
+  for_each_collective(graph, builds, [&](const ir::CollectiveStep& step, const std::string&) {
+    statement.collectives.push_back(text_of(step));
+  });
   statement.graph = ir::to_text(graph);
   return statement;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "analysis/check_stages.h"
 #include "frontend/session/agreement.h"
 #include "frontend/session/executable.h"
 #include "ir/mesh.h"
@@ -13,5 +14,12 @@ bool has_collectives(const ir::Graph& graph);
 // graph; null for the interpreter.
 Statement make_statement(const ir::Graph& graph, const std::vector<const Build*>& builds,
                          const CompileOptions& options, const ir::Mesh& mesh);
+
+// What must be equal on ranks of all stages of a pipeline: all but graph and Programs.
+Statement part_of_all_stages(const Statement& statement);
+
+// The exchanges over the pipeline's axis, as they run.
+std::vector<analysis::StageCall> stage_calls(const ir::Graph& graph,
+                                             const std::vector<const Build*>& builds);
 
 }  // namespace monograph::session

@@ -110,10 +110,8 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
   }
   const trace::Outputs outputs = data_->function.call(tensors);
   auto variant = std::make_unique<Variant>();
-  RankStep step = divide_over_ranks(*traced, traced->finish(outputs));
-  variant->graph = std::move(step.graph);
-  variant->record.remarks = std::move(step.remarks);
-  variant->record.savings = step.savings;
+  variant->graph =
+      divide_over_ranks(*traced, traced->finish(outputs), data_->mesh_now().get(), variant->record);
   if (call.facts.mesh != nullptr && data_->options.verify != "off") {
     check_replicas(*traced, *variant->graph, *call.facts.mesh);
   }
@@ -140,11 +138,19 @@ void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph)
   const Mesh& mesh = data_->mesh_now();
   const auto group_of = [&](const std::string& axis, int64_t size) {
     if (mesh == nullptr) return std::shared_ptr<comm::Communicator>();
+    if (mesh->communicators.empty()) return std::shared_ptr<comm::Communicator>();  // described
     mesh->along(axis, size);  // refuses another size
     return mesh->communicators.at(axis);
   };
   const std::vector<trace::State> states = states_of(trace);
+  const int place = mesh == nullptr ? 0 : static_cast<int>(mesh->mesh.stage(mesh->rank));
   for (const trace::State& state : states) {
+    if (const auto& pipeline = state.pipeline()) {
+      const auto& ranks = state.pipeline_ranks();
+      data_->states->put_on_stages(state, place,
+                                   group_of(std::string(ir::kPipelineAxis), pipeline->num_ranks));
+      if (std::find(ranks.begin(), ranks.end(), place) == ranks.end()) continue;
+    }
     const auto& shard = state.tensor_shard();
     if (shard) data_->states->divide(state, group_of(shard->axis, shard->axis_size));
     if (state.flat_unit() == nullptr) declare(state);
@@ -166,7 +172,10 @@ void Compiled::declare_states(const trace::Trace& trace, const ir::Graph& graph)
 void Compiled::declare(const trace::State& state) const {
   data_->states->declare(state);
   const Mesh& mesh = data_->mesh_now();
-  if (mesh == nullptr || !state.name().starts_with(ir::kCoordinatePrefix)) return;
+  if (mesh == nullptr || mesh->communicators.empty() ||
+      !state.name().starts_with(ir::kCoordinatePrefix)) {
+    return;
+  }
   const std::string axis = state.name().substr(ir::kCoordinatePrefix.size());
   const auto& group = mesh->along(axis, mesh->mesh.size(axis));
   data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));

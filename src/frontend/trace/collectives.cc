@@ -47,6 +47,21 @@ Tensor all_to_all(Argument x, const ir::Mesh& mesh, std::string_view axis) {
   return emit("all_to_all", {x}, attributes_of(mesh, axis));
 }
 
+Tensor send(Argument x, const ir::Mesh& mesh, std::string_view axis, int64_t to) {
+  ir::Attributes attributes = attributes_of(mesh, axis);
+  attributes["peer"] = to;
+  return emit("send", {x}, attributes);
+}
+
+Tensor recv(const Tensor& after, const ir::TensorType& type, const ir::Mesh& mesh,
+            std::string_view axis, int64_t from) {
+  ir::Attributes attributes = attributes_of(mesh, axis);
+  attributes["peer"] = from;
+  attributes["shape"] = type.shape.dims();
+  attributes["dtype"] = type.dtype;
+  return emit("recv", {after}, attributes);
+}
+
 Tensor coordinate(Trace& trace, const ir::Mesh& mesh, std::string_view axis) {
   mesh.size(axis);  // names the axes when there is none of that name
   return trace.coordinate(axis);

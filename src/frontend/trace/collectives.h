@@ -26,6 +26,14 @@ Tensor reduce_scatter(Argument x, const ir::Mesh& mesh, std::string_view axis,
 // Part r of x along the first dim, which the number of ranks divides, goes to rank r; part r of the
 // result is what came from it. On CPUs.
 Tensor all_to_all(Argument x, const ir::Mesh& mesh, std::string_view axis);
+// Sends x to the rank at place `to`, whose function calls recv; gives 0, f32[], to be added to what
+// the function returns: what nobody reads is not done. Only over axis "pp" may ranks have functions
+// of their own; sends and recvs that do not meet are an error before the first step. On CPUs.
+Tensor send(Argument x, const ir::Mesh& mesh, std::string_view axis, int64_t to);
+// What the rank at place `from` sends, once `after`, f32[], is made. Where that depends on a
+// parameter, the gradient of what comes goes back to the sender, whose backward takes it.
+Tensor recv(const Tensor& after, const ir::TensorType& type, const ir::Mesh& mesh,
+            std::string_view axis, int64_t from);
 // This rank's place on the axis, i64[]. The session knows it; the graph does not.
 Tensor coordinate(Trace& trace, const ir::Mesh& mesh, std::string_view axis);
 

@@ -137,6 +137,18 @@ void State::divide(const ir::TensorShard& shard) {
   data_->sharding->shard = shard;
 }
 
+void State::put_on(std::shared_ptr<const ir::Pipeline> pipeline, std::vector<int> ranks) {
+  if (this->pipeline() != nullptr || flat_unit() != nullptr) {
+    throw_user_error(
+        "parameter '{}' is {}: call pipeline once, and on a model that is not fully sharded",
+        name(),
+        flat_unit() != nullptr ? "in unit '" + flat_unit()->name + "' of fully_shard"
+                               : "in a pipeline already");
+  }
+  data_->sharding->pipeline = std::move(pipeline);
+  data_->sharding->ranks = std::move(ranks);
+}
+
 ir::TensorType State::part_type() const {
   return tensor_shard() ? ir::TensorType{type().dtype, tensor_shard()->part_of(shape())} : type();
 }

@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/flat_unit.h"
 #include "ir/graph.h"
+#include "ir/pipeline.h"
 #include "ir/tensor_shard.h"
 
 namespace monograph::trace {
@@ -67,6 +69,11 @@ class State {
   const std::optional<ir::TensorShard>& tensor_shard() const { return data_->sharding->shard; }
   void divide(const ir::TensorShard& shard);
   ir::TensorType part_type() const;  // of one rank
+  // The pipeline (see nn::pipeline) on some of whose ranks alone it is, and which, ascending; null:
+  // all have it. `put_on`: UserError when it is in a pipeline already, or in a unit.
+  const std::shared_ptr<const ir::Pipeline>& pipeline() const { return data_->sharding->pipeline; }
+  const std::vector<int>& pipeline_ranks() const { return data_->sharding->ranks; }
+  void put_on(std::shared_ptr<const ir::Pipeline> pipeline, std::vector<int> ranks);
   // UserError when it has a place already.
   void put_into(std::shared_ptr<const ir::FlatUnit> unit, int index);
 
@@ -77,6 +84,8 @@ class State {
     std::shared_ptr<const ir::FlatUnit> unit;
     int index = 0;
     std::optional<ir::TensorShard> shard;
+    std::shared_ptr<const ir::Pipeline> pipeline;
+    std::vector<int> ranks;
   };
   struct Data {
     std::string name;

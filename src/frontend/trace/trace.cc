@@ -266,6 +266,11 @@ bool Trace::has_backward() {
                      [](const auto& node) { return node->phase() == ir::Phase::kBackward; });
 }
 
+int Trace::part_of(const ir::Node& node) const {
+  const auto found = parts_.find(&node);
+  return found == parts_.end() ? -1 : found->second;
+}
+
 std::unique_ptr<ir::Graph> Trace::finish(const Outputs& outputs) {
   for (const TracedState& known : states_) {
     if (!known.state.is_same(step_)) continue;
@@ -335,12 +340,18 @@ Tensor Caller::read(const TensorArgument& operand) const {
 }
 
 PartOfBatch::PartOfBatch(Trace& trace, int64_t part, int64_t count)
-    : trace_(trace), num_draws_before_(trace.num_draws_) {
+    : trace_(trace),
+      num_draws_before_(trace.num_draws_),
+      num_nodes_before_(trace.graph().num_nodes()) {
   trace.part_ = part;
   trace.num_parts_ = count;
 }
 
 PartOfBatch::~PartOfBatch() {
+  const auto& nodes = trace_.graph_->nodes();
+  for (size_t i = num_nodes_before_; i < nodes.size(); ++i) {
+    trace_.parts_[nodes[i].get()] = static_cast<int>(trace_.part_);
+  }
   // The next part draws from the streams of this one, at other places.
   if (trace_.part_ + 1 < trace_.num_parts_) trace_.num_draws_ = num_draws_before_;
   trace_.part_ = 0;

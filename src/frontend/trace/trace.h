@@ -88,6 +88,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   const std::vector<HostRead>& host_reads() const { return host_reads_; }
 
   bool has_backward();  // some node of the backward phase
+  // In which part of the batch the node was traced (see PartOfBatch); -1: outside of them.
+  int part_of(const ir::Node& node) const;
 
   // Parts of the graph with gradients of their own (custom_gradient.h).
   void add_custom_gradient(passes::CustomGradient custom) {
@@ -146,7 +148,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::map<std::string, int> num_draws_;  // by scope
   std::unordered_set<const ir::Node*> from_inputs_;
   Axes batch_axes_;
-  int64_t part_ = 0, num_parts_ = 1;  // of this rank's part of the batch
+  int64_t part_ = 0, num_parts_ = 1;                // of this rank's part of the batch
+  std::unordered_map<const ir::Node*, int> parts_;  // of nodes that were traced in one
   std::vector<Switch> switches_;
   size_t num_placed_switches_ = 0;
   std::vector<std::string> unused_parameters_;
@@ -235,6 +238,7 @@ class PartOfBatch {
  private:
   Trace& trace_;
   const std::map<std::string, int> num_draws_before_;
+  const int num_nodes_before_;
 };
 
 }  // namespace monograph::trace

@@ -84,8 +84,10 @@ std::string text(const AttentionStep& step) {
 std::string text(const CollectiveStep& step) {
   std::string result = fmt::format("{} over {} of {}: {} {}", kind_name(step.kind), step.axis,
                                    step.size, step.count, dtype_name(step.dtype));
-  if (step.kind == CollectiveStep::Kind::kBroadcast) {
+  if (step.kind == CollectiveStep::Kind::kBroadcast || step.kind == CollectiveStep::Kind::kRecv) {
     result += fmt::format(" from {}", step.root);
+  } else if (step.kind == CollectiveStep::Kind::kSend) {
+    result += fmt::format(" to {}", step.root);
   } else if (step.kind == CollectiveStep::Kind::kAllReduce ||
              step.kind == CollectiveStep::Kind::kReduceScatter) {
     result += fmt::format(" {}", reduction_name(step.reduction));
@@ -191,8 +193,8 @@ std::string_view segment_name(Segment segment) {
 }
 
 std::string_view kind_name(CollectiveStep::Kind kind) {
-  constexpr std::array<std::string_view, 5> kNames = {"all_reduce", "broadcast", "all_gather",
-                                                      "reduce_scatter", "all_to_all"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "send", "recv"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -127,7 +127,16 @@ struct MaxPoolStep {
 // One exchange between the ranks of a mesh axis. From here to its WaitStep nothing else may touch
 // its memory.
 struct CollectiveStep {
-  enum class Kind : uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll };
+  enum class Kind : uint8_t {
+    kAllReduce,
+    kBroadcast,
+    kAllGather,
+    kReduceScatter,
+    kAllToAll,
+    kSend,  // `to` becomes a zero, f32[], when it is done
+    kRecv,  // `from` is not read
+  };
+  bool is_transfer() const { return kind == Kind::kSend || kind == Kind::kRecv; }
   // Whether the larger buffer has a part for each rank, of `count` elements.
   bool has_parts() const;
   enum class Reduction : uint8_t { kSum, kMax, kMin };
@@ -135,7 +144,7 @@ struct CollectiveStep {
   std::string axis;
   int64_t size = 1;  // ranks on the axis
   Reduction reduction = Reduction::kSum;
-  int64_t root = 0;  // of a broadcast: its coordinate
+  int64_t root = 0;  // of a broadcast: its coordinate; of a send or recv: that of the other side
   DType dtype = DType::kF32;
   int64_t count = 0;  // elements; where there are parts: of one rank's part
   Address from, to;   // equal where it works in place

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/collective/compression.h"
+#include "ir/mesh.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
@@ -92,7 +93,9 @@ ir::Attributes same_axis(const ir::Node& node, std::string_view op) {
 
 std::optional<Division> divide_collective(const DivisionContext& c, bool moves_rows) {
   const ir::Placement& x = c.given[0];
-  const bool is_other_axis = c.node.attribute<std::string>("axis") != c.axis;
+  const auto& axis = c.node.attribute<std::string>("axis");
+  // Other stages do not know how a value lies on this one: it goes as a whole.
+  const bool is_other_axis = axis != c.axis && axis != ir::kPipelineAxis;
   const bool is_elementwise = x.is_packed() || (x.is_shard() && !(moves_rows && x.dim == 0));
   if (!is_other_axis || !is_elementwise) return {};
   std::vector<ir::Placement> operands(c.node.num_operands());  // a coordinate is the same for all
@@ -105,7 +108,7 @@ ir::CollectiveStep collective_step(const ir::Node& node) {
   using Reduction = ir::CollectiveStep::Reduction;
   ir::CollectiveStep step;
   for (Kind kind : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllGather, Kind::kReduceScatter,
-                    Kind::kAllToAll}) {
+                    Kind::kAllToAll, Kind::kSend, Kind::kRecv}) {
     const std::string_view name = kind_name(kind);
     if (node.is(name) || node.op() == fmt::format("{}_start", name)) step.kind = kind;
   }
@@ -115,9 +118,10 @@ ir::CollectiveStep collective_step(const ir::Node& node) {
   }
   step.axis = node.attribute<std::string>("axis");
   step.size = node.attribute<int64_t>("size");
-  step.root = node.attribute_or("root", int64_t{0});
-  step.dtype = node.types()[0].dtype;
-  step.count = node.types()[0].num_elements();
+  step.root = node.attribute_or(step.is_transfer() ? "peer" : "root", int64_t{0});
+  const ir::TensorType& moved = step.kind == Kind::kSend ? node.operand(0).type() : node.types()[0];
+  step.dtype = moved.dtype;
+  step.count = moved.num_elements();
   if (step.has_parts() && step.kind != Kind::kReduceScatter) step.count /= step.size;
   if (node.is("all_reduce_start")) step.num_tensors = node.num_operands();
   return step;

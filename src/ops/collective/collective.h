@@ -34,8 +34,8 @@ void check_one_rank(const ir::Node& node);
 ir::Attributes same_axis(const ir::Node& node);
 ir::Attributes same_axis(const ir::Node& node, std::string_view op);
 
-// Each rank's part is exchanged over the other axis as it is. `moves_rows`: the first dim is cut or
-// put together, and must not be the sharded one.
+// Each rank's part is exchanged over the other axis, if not that of stages, as it is. `moves_rows`:
+// the first dim is cut or put together, and must not be the sharded one.
 std::optional<Division> divide_collective(const DivisionContext& context, bool moves_rows);
 
 // What a collective node, or its start, asks of a communicator; without addresses.

@@ -10,6 +10,7 @@
 #include "ir/mesh.h"
 #include "ir/rewriter.h"
 #include "ops/builder.h"
+#include "ops/collective/transfer.h"
 #include "ops/registry.h"
 
 namespace monograph::passes {
@@ -34,6 +35,7 @@ class Redundancy {
       : build_(graph),
         context_(context),
         users_(ir::users_of(graph)),
+        axes_of_stages_(ops::axes_of_transfers(graph)),
         equal_(analysis::axes_of_collectives(graph)) {
     for (Value root : graph.roots()) roots_.insert(root);
   }
@@ -52,12 +54,16 @@ class Redundancy {
   ir::Rewrite replace(Node& node) {
     if (node.is("slice")) return part_of_gather(node);
     if (node.is("embedding")) return own_part_of_gather(node);
-    if (!ops::has_trait(node, ops::kCollective)) return ir::keep();
+    if (!ops::has_trait(node, ops::kCollective) || is_between_stages(node)) return ir::keep();
     if (is_zero(node.operand(0))) {
       context_.leave_out(node, "what is sent is zero, whatever the inputs are");
       return build_.full(node.types()[0], 0);
     }
     return of_equal(node);
+  }
+
+  bool is_between_stages(const Node& node) const {
+    return axes_of_stages_.contains(node.attribute<std::string>("axis"));
   }
 
   // The sum, the largest or the root's of what all ranks have.
@@ -75,7 +81,7 @@ class Redundancy {
   Node* gather_read_once(Value value) const {
     Node& node = *value.node;
     const bool is_gather = node.is("all_gather") && !node.attributes().contains("unit");
-    return is_gather && is_read_once(value) ? &node : nullptr;
+    return is_gather && is_read_once(value) && !is_between_stages(node) ? &node : nullptr;
   }
 
   bool is_read_once(Value value) const {
@@ -124,6 +130,7 @@ class Redundancy {
   ops::Builder build_;
   PassContext& context_;
   const ir::ValueMap<std::vector<Node*>> users_;
+  const std::set<std::string> axes_of_stages_;
   ir::ValueSet roots_;
   analysis::EqualValues equal_;
   std::set<const Node*> left_;

@@ -11,7 +11,8 @@ namespace monograph::passes {
 //           p = slice(all_gather(x), 0, 4, 8)      of 4 rows a rank
 //   after:  r = full(0); t = mul(exp(all_reduce(x)), ranks); p = broadcast(x) from rank 1
 // Tells of those that nobody reads, which eliminate_dead_nodes removes; merge_equal_nodes tells of
-// equal ones. Needs: canonical forms. Keeps: types; numbers up to the order of sums.
+// equal ones. Ranks of an axis with sends and recvs run different steps: its exchanges stay. Needs:
+// canonical forms. Keeps: types; numbers up to the order of sums.
 bool remove_redundant_traffic(ir::Graph& graph, PassContext& context);
 
 }  // namespace monograph::passes

@@ -1,10 +1,23 @@
 #include "passes/collective/start_collectives.h"
 
+#include <memory>
+
 #include "ir/rewriter.h"
 #include "ops/builder.h"
+#include "ops/collective/transfer.h"
 #include "ops/registry.h"
 
 namespace monograph::passes {
+namespace {
+
+// In a kernel of its own: fusion is done.
+ir::Value zeros(ops::Builder& build, const ir::TensorType& type) {
+  auto body = std::make_unique<ir::Graph>("kernel");
+  body->add_output("y0", ops::Builder(*body).full(type, 0));
+  return build.graph().add_fused({}, std::move(body))->result();
+}
+
+}  // namespace
 
 bool start_collectives(ir::Graph& graph, PassContext& context) {
   ops::Builder build(graph);
@@ -15,6 +28,7 @@ bool start_collectives(ir::Graph& graph, PassContext& context) {
     const ir::Value x = node.operand(0);
     if (node.attribute<int64_t>("size") == 1) {
       context.remark(node, "nothing is sent: the axis has one rank");
+      if (ops::is_transfer(node)) return zeros(build, node.types()[0]);
       return x;
     }
     ir::Attributes attributes = node.attributes();

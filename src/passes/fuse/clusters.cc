@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/walls.h"
 #include "base/error.h"
 #include "ops/registry.h"
 
@@ -37,6 +38,7 @@ Clusters::Clusters(const ir::Graph& graph)
       free_.insert(node->result());
     }
   }
+  const std::vector<int> walls = analysis::walls_of(graph);
   int micro_batch = 0;
   ir::Phase phase = ir::Phase::kForward;
   for (const auto& node : graph.nodes()) {
@@ -60,7 +62,7 @@ Clusters::Clusters(const ir::Graph& graph)
     group->members.push_back(node.get());
     groups_by_node_.push_back(group.get());
     group->position = static_cast<int>(order_.size());
-    group->micro_batch = micro_batch;
+    group->micro_batch = walls.empty() ? micro_batch : walls[node->id()];
     order_.push_back(group.get());
     storage_.push_back(std::move(group));
   }
@@ -173,7 +175,7 @@ bool Clusters::can_store_outputs(const Group& a, const Group& b,
 
 std::string_view Clusters::why_not(const Group& a, const Group& b) {
   if (!a.is_kernel || !b.is_kernel) return "a library call, a view or an input";
-  if (a.micro_batch != b.micro_batch) return "another micro-batch";
+  if (a.micro_batch != b.micro_batch) return "another micro-batch, or frame of a pipeline";
   IterationSpace joined = a.space;
   if (const std::string_view reason = join(joined, b.space); !reason.empty()) return reason;
   if (has_barrier(a, b) || has_barrier(b, a)) return "complete only when the kernel ends";

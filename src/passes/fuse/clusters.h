@@ -13,7 +13,8 @@ namespace monograph::passes {
 // spaces do, no path between them leaves them (the groups stay acyclic), and no value inside is
 // complete only at the kernel's end. Creation nodes are in no group unless something outside
 // kernels needs them. Nodes of different micro-batches (a forward node after a backward one begins
-// another) stay apart: together, their activations would live together.
+// another) stay apart: together, their activations would live together. So do those of different
+// frames of a pipeline (analysis/walls.h).
 class Clusters {
  public:
   struct Group {
@@ -22,7 +23,7 @@ class Clusters {
     std::vector<ir::Node*> clones;   // done again here rather than read (see recompute.h)
     bool is_kernel = false;
     int position = 0;      // in a topological order of the groups
-    int micro_batch = 0;   // of its members
+    int micro_batch = 0;   // of its members; in a pipeline, their frame
     mutable int mark = 0;  // of the last walk that came by
   };
 

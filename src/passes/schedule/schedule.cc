@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/memory_classes.h"
+#include "analysis/walls.h"
 #include "ops/registry.h"
 
 namespace monograph::passes {
@@ -121,6 +122,8 @@ class Order {
 std::vector<Node*> greedy_order(const ir::Graph& graph) {
   const std::unordered_set<const Node*> on_demand = made_on_demand(graph);
   Order order(graph);
+  std::vector<int> walls = analysis::walls_of(graph);
+  walls.resize(graph.num_nodes(), 0);
   std::vector<int> waiting(graph.num_nodes(), 0);
   std::vector<std::vector<Node*>> followers(graph.num_nodes());
   std::vector<Node*> ready, last;
@@ -140,6 +143,7 @@ std::vector<Node*> greedy_order(const ir::Graph& graph) {
   }
   while (!ready.empty()) {
     const auto best = std::min_element(ready.begin(), ready.end(), [&](Node* a, Node* b) {
+      if (walls[a->id()] != walls[b->id()]) return walls[a->id()] < walls[b->id()];
       const int64_t x = order.live().change(*a), y = order.live().change(*b);
       return x != y ? x < y : a->id() < b->id();
     });

@@ -4,6 +4,7 @@
 
 #include "ir/printer.h"
 #include "ir/rewriter.h"
+#include "ops/collective/transfer.h"
 #include "ops/registry.h"
 
 namespace monograph::passes {
@@ -32,7 +33,9 @@ std::vector<ir::Value> results_of(ir::Node& node) {
 bool merge_equal_nodes(ir::Graph& graph, PassContext& context) {
   std::unordered_map<std::string, ir::Node*> first;
   return ir::rewrite(graph, [&](ir::Node& node) -> ir::Rewrite {
-    if (node.is_placeholder() || node.body() != nullptr) return ir::keep();
+    if (node.is_placeholder() || node.body() != nullptr || ops::is_transfer(node)) {
+      return ir::keep();  // each recv gives what the next send has sent
+    }
     const auto [found, is_first] = first.emplace(key_of(node), &node);
     if (is_first) return ir::keep();
     const std::string reason = fmt::format("computes what %{} = {} has computed",

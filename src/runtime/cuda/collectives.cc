@@ -14,9 +14,9 @@ CudaCollectives::CudaCollectives(const ir::Program& program,
     const auto* const step = std::get_if<ir::CollectiveStep>(&program.steps[s].work);
     if (step == nullptr) continue;
     if (mesh_ == nullptr) communicator_of(*step, nullptr);  // throws
-    if (step->kind == ir::CollectiveStep::Kind::kAllToAll) {
-      throw_user_error("all_to_all over axis '{}' on a GPU: it runs on backend cpu only",
-                       step->axis);
+    if (step->kind == ir::CollectiveStep::Kind::kAllToAll || step->is_transfer()) {
+      throw_user_error("{} over axis '{}' on a GPU: it runs on backend cpu only",
+                       kind_name(step->kind), step->axis);
     }
     comm::GpuGroup& group = mesh_->along(step->axis, step->size);
     const comm::Call call = call_of(*step, program.steps[s].name);

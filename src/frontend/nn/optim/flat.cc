@@ -1,5 +1,7 @@
 #include "frontend/nn/optim/flat.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -75,7 +77,10 @@ FlatRange::FlatRange(const std::vector<trace::Parameter>& parameters,
 }
 
 std::string FlatRange::group_of(const trace::Parameter& parameter) {
-  const std::string unit = parameter.flat_unit() == nullptr ? "" : parameter.flat_unit()->name;
+  std::string unit = parameter.flat_unit() == nullptr ? "" : parameter.flat_unit()->name;
+  if (parameter.pipeline() != nullptr) {
+    unit += fmt::format("@{}", fmt::join(parameter.pipeline_ranks(), ","));
+  }
   if (!parameter.tensor_shard()) return unit;
   return fmt::format("{} {} {}", unit, parameter.tensor_shard()->axis, decays(parameter));
 }
