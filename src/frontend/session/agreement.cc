@@ -119,9 +119,15 @@ std::string differences(const Statement& a, const Statement& b) {
 
 class Agreement {
  public:
-  Agreement(comm::Store& store, int rank, int size, const std::string& what,
+  // `count`: of the agreements of this rank, from 1.
+  Agreement(comm::Store& store, int rank, int size, int64_t count, const std::string& what,
             comm::Milliseconds timeout)
-      : store_(store), rank_(rank), size_(size), prefix_("agreement " + what), timeout_(timeout) {}
+      : store_(store),
+        rank_(rank),
+        size_(size),
+        count_(count),
+        prefix_(fmt::format("agreement {} {}", count, what)),
+        timeout_(timeout) {}
 
   // The groups of the whole job as the root has put them together; empty: all are the same.
   Groups collect(const std::string& digest) {
@@ -133,11 +139,12 @@ class Agreement {
     }
     if (rank_ != 0) {
       store_.set(up_key(rank_), to_text(groups));
-      const std::string verdict = get(verdict_key(), 0);
+      const std::string verdict = get(verdict_key(count_), 0);
       return verdict == kSame ? Groups() : parse_groups(verdict);
     }
     if (groups.size() == 1) groups.clear();
-    store_.set(verdict_key(), groups.empty() ? std::string(kSame) : to_text(groups));
+    store_.set(verdict_key(count_), groups.empty() ? std::string(kSame) : to_text(groups));
+    store_.erase(verdict_key(count_ - 1));  // all ranks have read it before they came here
     return groups;
   }
 
@@ -161,7 +168,9 @@ class Agreement {
 
  private:
   std::string up_key(int rank) const { return fmt::format("{}/up/{}", prefix_, rank); }
-  std::string verdict_key() const { return prefix_ + "/verdict"; }
+  static std::string verdict_key(int64_t count) {
+    return fmt::format("agreement {}/verdict", count);
+  }
   std::string statement_key(const std::string& digest) const {
     return fmt::format("{}/statement/{}", prefix_, digest);
   }
@@ -184,6 +193,7 @@ class Agreement {
 
   comm::Store& store_;
   const int rank_, size_;
+  const int64_t count_;
   const std::string prefix_;
   const comm::Milliseconds timeout_;
 };
@@ -202,21 +212,19 @@ void agree(comm::Store& store, int rank, int size, const std::string& what,
   if (size == 1) return;
   // All ranks compile in the same order, so that their counts are the same.
   const int64_t count = store.add(fmt::format("agree/count/{}", rank), 1);
-  Agreement agreement(store, rank, size, fmt::format("{} {}", count, what), timeout);
+  Agreement agreement(store, rank, size, count, what, timeout);
   const Groups groups = agreement.collect(statement.digest());
   if (!groups.empty()) agreement.refuse(groups, statement);
 }
 
-std::vector<std::string> distinct_words(comm::Store& store, int rank, int size,
-                                        const std::string& what, const std::string& word,
-                                        comm::Milliseconds timeout) {
-  if (size == 1) return {word};
+std::vector<Word> distinct_words(comm::Store& store, int rank, int size, const std::string& what,
+                                 const std::string& word, comm::Milliseconds timeout) {
+  if (size == 1) return {{word}};
   const int64_t count = store.add(fmt::format("agree/count/{}", rank), 1);
-  const Groups groups =
-      Agreement(store, rank, size, fmt::format("{} {}", count, what), timeout).collect(word);
-  if (groups.empty()) return {word};
-  std::vector<std::string> words;
-  for (const auto& [each, group] : groups) words.push_back(each);
+  const Groups groups = Agreement(store, rank, size, count, what, timeout).collect(word);
+  if (groups.empty()) return {{word}};
+  std::vector<Word> words;
+  for (const auto& [each, group] : groups) words.push_back({each, ranks_text(group)});
   return words;
 }
 
