@@ -38,9 +38,10 @@ struct RandomVerdict {
 };
 
 // Compares compiled random graphs with the interpreter. An element may be off by the tolerance of
-// its dtype, relative to 1 and to itself, and by 64 times what the interpreter in float64 says that
-// rounding does to it: ops that amplify rounding (exp, div, log) are in all graphs. A graph that
-// fails is shrunk: outputs are dropped, and nodes replaced by inputs, as long as it fails.
+// its dtype, relative to 1 and to itself, and by 64 times what the interpreter in float64, with
+// noise on sums, says that rounding does to it: ops that amplify rounding (exp, div, log) are in
+// all graphs. A graph that fails is shrunk: outputs are dropped, and nodes replaced by inputs, as
+// long as it fails.
 RandomVerdict check_random_graphs(const RandomCheck& check);
 
 }  // namespace monograph::verify
