@@ -88,7 +88,9 @@ EventLog::EventLog(const std::string& path, const EventLevels& levels, int64_t r
 
 void EventLog::write(EventLevel level, EventCategory category, std::string_view event,
                      std::initializer_list<EventField> fields) {
-  if (observer_ && level == EventLevel::kInfo) observer_(event, {fields.begin(), fields.size()});
+  if (level == EventLevel::kInfo) {
+    for (const Observer& observer : observers_) observer(event, {fields.begin(), fields.size()});
+  }
   if (!is_written(level, category)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::string line = fmt::format(R"({{"time_ns":{},{},"level":"{}","category":"{}","event":{})",

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace monograph {
 
@@ -40,11 +41,11 @@ class EventLog {
   EventLog(const std::string& path, const EventLevels& levels, int64_t rank = 0);
 
   bool is_on(EventLevel level, EventCategory category) const {
-    return is_written(level, category) || (observer_ && level == EventLevel::kInfo);
+    return is_written(level, category) || (!observers_.empty() && level == EventLevel::kInfo);
   }
   // From now on also hands each event of level info to `observer`, whether it is written or not.
   using Observer = std::function<void(std::string_view event, std::span<const EventField>)>;
-  void observe(Observer observer) { observer_ = std::move(observer); }
+  void observe(Observer observer) { observers_.push_back(std::move(observer)); }
   // UserError when the line cannot be written (full disk).
   void write(EventLevel level, EventCategory category, std::string_view event,
              std::initializer_list<EventField> fields);
@@ -59,7 +60,7 @@ class EventLog {
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
   EventLevels levels_ = {EventLevel::kOff, EventLevel::kOff, EventLevel::kOff};
-  Observer observer_;
+  std::vector<Observer> observers_;
   std::string origin_;  // the fields that are the same in every line
 };
 

@@ -35,7 +35,7 @@ constexpr float philox_uniform(int64_t seed, int64_t step, uint32_t stream, int6
       philox4x32({static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32),
                   static_cast<uint32_t>(step), stream},
                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return static_cast<float>(words[element % 4] >> 8) * 0x1p-24f;
+  return static_cast<float>(words[static_cast<uint64_t>(element) % 4] >> 8) * 0x1p-24f;
 }
 
 }  // namespace monograph

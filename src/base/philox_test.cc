@@ -23,6 +23,15 @@ TEST(Philox, TakesEachWordFromItsCounter) {
             static_cast<float>(words[2] >> 8) / 16777216.0f);
 }
 
+// As 64 bits without a sign, which is what kernels do.
+TEST(Philox, TakesNegativeElements) {
+  const PhiloxCounter words = philox4x32({0xffffffff, 0x3fffffff, 7, 9}, {1, 0});
+  for (int64_t element = -4; element < 0; ++element) {
+    EXPECT_EQ(philox_uniform(1, 7, 9, element),
+              static_cast<float>(words[static_cast<size_t>(element + 4)] >> 8) / 16777216.0f);
+  }
+}
+
 TEST(Philox, IsUniformFromZeroToBelowOne) {
   const int num_elements = 100000;
   double sum = 0, sum_of_squares = 0;

@@ -1,5 +1,6 @@
 #include "cli/training_step.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "frontend/nn/optim/optimizer.h"
@@ -43,14 +44,27 @@ session::TracedFunction training_step(train::Model& model, const StepShape& shap
   });
 }
 
-std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types) {
+std::vector<ir::Literal> step_inputs(const train::Model& model) {
   std::vector<ir::Literal> inputs;
-  for (const ir::TensorType& type : types) {
+  const int64_t num_ids = model.is_image_model() ? model.config().classes : 251;
+  for (const ir::TensorType& type : model.input_types()) {
     const int64_t salt = 7 + 4 * static_cast<int64_t>(inputs.size());
-    inputs.push_back(ir::Literal::from(
-        type, [&](int64_t i) { return static_cast<double>((salt * i + i * i) % 251); }));
+    inputs.push_back(ir::Literal::from(type, [&](int64_t i) {
+      if (ir::is_floating(type.dtype))
+        return static_cast<double>((salt * i + i * i) % 251) / 100 - 1;
+      return static_cast<double>((salt * i + i * i) % num_ids);
+    }));
   }
   return inputs;
+}
+
+void take_small_sizes(train::ModelConfig& config) {
+  constexpr int64_t kBatch = 2, kBlock = 16, kImage = 32;
+  const std::vector<std::string> names = train::language_model_names();
+  const bool is_language = std::find(names.begin(), names.end(), config.name) != names.end();
+  int64_t& size = is_language ? config.block : config.image;
+  if (config.batch == train::ModelConfig::kPreset) config.batch = kBatch;
+  if (size == train::ModelConfig::kPreset) size = is_language ? kBlock : kImage;
 }
 
 }  // namespace monograph::cli

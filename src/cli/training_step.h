@@ -20,7 +20,9 @@ session::TracedFunction training_step(train::Model& model, const StepShape& shap
 // rounding moves its parameter by a whole step.
 inline constexpr double kForgivingEpsilon = 1e-3;
 
-// Inputs of these types that every language model takes: ids below 251.
-std::vector<ir::Literal> token_inputs(const std::vector<ir::TensorType>& types);
+// What such a step is given where nobody has data: ids below 251, or images and their kinds.
+std::vector<ir::Literal> step_inputs(const train::Model& model);
+// Sizes that the oracles can do in seconds, where none are given.
+void take_small_sizes(train::ModelConfig& config);
 
 }  // namespace monograph::cli

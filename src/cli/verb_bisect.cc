@@ -119,16 +119,15 @@ ordered_json to_json(const verify::SlownessReport& report) {
 
 int run_bisect(std::span<const std::string> args) {
   train::ModelConfig config;
-  config.batch = 2;
-  config.block = 16;
   session::CompileOptions options;
   bool json = false, slow = false;
   int64_t num_steps = 7;
   double margin = 0.05;
-  Arguments arguments(
-      "monograph bisect",
-      "finds the pass and the node that make a model's training step wrong, or slow");
-  add_model_options(arguments, config, /*takes_images=*/false);
+  Arguments arguments("monograph bisect",
+                      "finds the pass and the node that make a model's training step wrong, or "
+                      "slow; with 2 rows of "
+                      "16 tokens, or 2 images of 32 pixels a side, unless sizes are given");
+  add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
   arguments.option("slow", &slow, "look for what makes it slow, by timing");
   arguments.option("steps", &num_steps, "slow: steps timed of each");
@@ -140,7 +139,8 @@ int run_bisect(std::span<const std::string> args) {
   }
   if (num_steps < 1) throw_user_error("--steps {}: use 1 or more", num_steps);
 
-  const auto model = train::make_language_model(config);
+  take_small_sizes(config);
+  const auto model = train::make_model(config);
   session::CompileOptions tracing = options;
   tracing.backend = "interpret";
   session::Session session({.seed = 1, .options = tracing});
@@ -150,7 +150,7 @@ int run_bisect(std::span<const std::string> args) {
                           .options = session::pass_options(options)};
   for (const ir::Node* input : suspect.traced->inputs()) {
     const size_t number = suspect.inputs.size();
-    suspect.inputs[input->name()] = token_inputs(model->input_types())[number];
+    suspect.inputs[input->name()] = step_inputs(*model)[number];
   }
   for (const std::string& name : session.state_names()) suspect.states[name] = session.state(name);
   Kernels kernels(options);

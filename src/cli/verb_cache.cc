@@ -146,6 +146,13 @@ int run_cache(std::span<const std::string> args) {
                    "gc: remove kernels that were not used for so many days; -1: no limit");
   arguments.option("json", &json, "print JSON");
   if (!arguments.parse(args)) return 0;
+  if (max_mb < -1 || (max_days < 0 && max_days != -1)) {
+    throw_user_error("--max-mb {} --max-days {}: use 0 or more, or -1 for no limit", max_mb,
+                     max_days);
+  }
+  if (action != "gc" && (max_mb != -1 || max_days != -1)) {
+    throw_user_error("--max-mb and --max-days are limits of gc: '{}' removes nothing", action);
+  }
   const std::filesystem::path path = codegen::cache_directory(directory);
   if (action == "gc") return collect(path, max_mb, max_days, json);
   const codegen::CacheContents contents = codegen::list_cache(path, action == "verify");

@@ -50,7 +50,7 @@ void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {
 
 // What a run writes beside its weights; paths, empty: nothing.
 struct Records {
-  std::string events, metrics, levels = "info";
+  std::string events, metrics, otlp, levels = "info";
   double peak_tflops = 0;
 };
 
@@ -67,14 +67,18 @@ void add_record_options(Arguments& arguments, Records& records) {
   arguments.option("metrics", &records.metrics,
                    "keep counters and times in this file, in Prometheus' text format; of several "
                    "ranks each its own, FILE.rankN");
+  arguments.option("otlp", &records.otlp,
+                   "send the same to a collector of OpenTelemetry, http://HOST:PORT, or append it "
+                   "to this file");
   arguments.option("peak-tflops", &records.peak_tflops,
                    "what a rank's device can do in a second, in 1e12; for the metric mfu");
 }
 
 // Of several ranks each writes its own files.
-void add_rank(Records& records, int rank) {
-  for (std::string* path : {&records.events, &records.metrics}) {
-    if (!path->empty()) *path += fmt::format(".rank{}", rank);
+void add_rank(Records& records, std::string& timeline, int rank) {
+  for (std::string* path : {&records.events, &records.metrics, &records.otlp, &timeline}) {
+    const bool is_file = !path->empty() && path->find("://") == path->npos;
+    if (is_file) *path += fmt::format(".rank{}", rank);
   }
 }
 
@@ -83,8 +87,9 @@ void begin_metrics(const Records& records, int rank, EventLog& events,
   if (records.peak_tflops < 0) {
     throw_user_error("--peak-tflops {}: use a number above 0", records.peak_tflops);
   }
-  if (records.metrics.empty()) return;
+  if (records.metrics.empty() && records.otlp.empty()) return;
   metrics.emplace(records.metrics, rank, records.peak_tflops * 1e12);
+  if (!records.otlp.empty()) metrics->send_to(train::OtlpTarget(records.otlp));
   metrics->watch(events);
 }
 
@@ -124,8 +129,10 @@ int run_train(std::span<const std::string> args) {
   arguments.option("save", &config.save_path, "write the weights to this safetensors file");
   add_checkpoint_options(arguments, config);
   arguments.option("tensorboard", &config.tensorboard_folder, "write scalars to this folder");
-  arguments.option("timeline", &config.timeline_path,
-                   "write what the GPU does in a few steps to this file, for Perfetto");
+  arguments.option(
+      "timeline", &config.timeline_path,
+      "write what the device does in a few steps to this file, for Perfetto; of several "
+      "ranks each its own, FILE.rankN");
   add_record_options(arguments, records);
   arguments.option("remove-cache", &removes_cache,
                    "remove the folder of --cache-dir, named by a ${VARIABLE}, at the end");
@@ -138,7 +145,7 @@ int run_train(std::span<const std::string> args) {
   const JobCache cache(config.options.cache_dir, removes_cache);
   world = comm::join_world(comm::world_from_environment());
   join_mesh(mesh, *world, config);
-  if (config.mesh != nullptr) add_rank(records, world->rank);
+  if (config.mesh != nullptr) add_rank(records, config.timeline_path, world->rank);
   EventLog events = records.events.empty()
                         ? EventLog()
                         : EventLog(records.events, parse_event_levels(records.levels), world->rank);

@@ -24,8 +24,9 @@ using Clock = std::chrono::steady_clock;
 
 class Compiler {
  public:
-  Compiler(passes::StateLayout& states, const PassOptions& options, const MemoryBudget& budget)
-      : states_(states), options_(options), budget_(budget) {}
+  Compiler(passes::StateLayout& states, const PassOptions& options, const MemoryBudget& budget,
+           std::span<const PipelineStep> steps)
+      : states_(states), options_(options), steps_(steps), budget_(budget) {}
   // For compile_unplaced: memory is planned elsewhere, so nothing is made again to save some.
   Compiler(passes::StateLayout& states, const PassOptions& options, const ir::Program* like,
            std::vector<passes::LayoutBuffer>& buffers)
@@ -44,7 +45,7 @@ class Compiler {
     }
     std::unique_ptr<ir::Graph> graph = traced.clone();
     if (options_.records_lineage) lineage_.emplace(*graph);
-    result_.passes = run_passes(*graph, context_, options_, pipeline(), lineage());
+    result_.passes = run_passes(*graph, context_, options_, steps_, lineage());
     const bool has_budget = budget_.bytes > 0 || budget_.fraction > 0;
     if (has_budget) {
       lower(graph->clone());
@@ -113,11 +114,11 @@ class Compiler {
   }
 
   bool run_again(std::string_view name, ir::Graph& graph) {
-    const auto steps = pipeline();
-    const auto step = std::find_if(steps.begin(), steps.end(), [&](const PipelineStep& candidate) {
-      return candidate.name == name;
-    });
+    const auto step =
+        std::find_if(steps_.begin(), steps_.end(),
+                     [&](const PipelineStep& candidate) { return candidate.name == name; });
     const auto& disabled = options_.disabled;
+    if (step == steps_.end()) return false;
     if (std::find(disabled.begin(), disabled.end(), name) != disabled.end()) return false;
     const PassOptions options = {.dump_dir = options_.dump_dir, .verify = options_.verify};
     result_.passes.push_back(run_passes(graph, context_, options, {step, 1}, lineage()).front());
@@ -134,6 +135,7 @@ class Compiler {
 
   passes::StateLayout& states_;
   const PassOptions& options_;
+  const std::span<const PipelineStep> steps_ = pipeline();
   const MemoryBudget budget_;
   const ir::Program* const like_ = nullptr;
   std::vector<passes::LayoutBuffer>* const buffers_ = nullptr;  // null: memory is planned here
@@ -146,8 +148,9 @@ class Compiler {
 }  // namespace
 
 Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
-                    const PassOptions& options, const MemoryBudget& budget) {
-  return Compiler(states, options, budget).run(traced);
+                    const PassOptions& options, const MemoryBudget& budget,
+                    std::span<const PipelineStep> steps) {
+  return Compiler(states, options, budget, steps).run(traced);
 }
 
 Compilation compile_unplaced(const ir::Graph& traced, passes::StateLayout& states,

@@ -34,8 +34,10 @@ struct Compilation {
 // Runs the pipeline on a copy of the traced graph, lays it out and lowers it. `states` is the
 // layout of the session's states: new ones are added, old ones stay where they are. While the
 // planned peak is above the budget, values are made again rather than kept. UserError for options
-// that name no pass, and for a budget that cannot be met: the message says what can.
+// that name no pass, and for a budget that cannot be met: the message says what can. `steps`: all
+// that lowering needs are among them.
 Compilation compile(const ir::Graph& traced, passes::StateLayout& states,
-                    const PassOptions& options, const MemoryBudget& budget = {});
+                    const PassOptions& options, const MemoryBudget& budget = {},
+                    std::span<const PipelineStep> steps = pipeline());
 
 }  // namespace monograph::compiler

@@ -141,6 +141,7 @@ class Runner {
 
   PassRecord run(const PipelineStep& step, int number) {
     Application application(step, number, graph_, options_);
+    if (options_.on_begin) options_.on_begin(step.name);
     try {
       application.apply(context_);
     } catch (const InternalError& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PassOptions {
   bool deterministic = true;     // two runs of a step on a GPU give the same bits
   int64_t loss_chunk_bytes = 0;  // see chunk_loss_head; 0: what suits the device
   bool records_lineage = false;  // which node became which (see lineage.h)
+  std::function<void(std::string_view)> on_begin = {};  // told the name of each pass that begins
 };
 
 // One application of a pass, as it went.

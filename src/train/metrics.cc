@@ -15,14 +15,8 @@ constexpr const char* kUtilization = "mfu";
 constexpr std::string_view kTrainingStep = "train_step#";
 constexpr size_t kWindow = 1024;  // steps that quantiles are taken over
 
-struct Metric {
-  const char* name;
-  const char* type;
-  const char* help;
-};
-
 // All of them are written from the beginning on, so that a rate has a first value.
-constexpr std::array<Metric, 19> kMetrics = {{
+constexpr std::array<Metric, 20> kMetrics = {{
     {"compilations_total", "counter", "Graphs compiled."},
     {"compile_seconds_total", "counter", "Time spent tracing and compiling."},
     {"kernels_total", "counter", "Kernels that the compiled graphs have."},
@@ -40,6 +34,8 @@ constexpr std::array<Metric, 19> kMetrics = {{
     {"loss", "gauge", "Loss of the last step."},
     {"validation_loss", "gauge", "Loss of the last validation."},
     {"tokens_per_second", "gauge", "Of the last step, over all ranks."},
+    {"exposed_communication_seconds", "gauge",
+     "Of the last step, that the computation stood still for exchanges."},
     {"product_flops_per_second", "gauge", "Of the last step, of this rank's products."},
     {kUtilization, "gauge", "Share of the device's peak that products of the last step took."},
 }};
@@ -61,6 +57,10 @@ double number(std::span<const EventField> fields, std::string_view name) {
   return 0;
 }
 
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 std::string value_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -70,7 +70,7 @@ std::string value_text(double value) {
 }  // namespace
 
 Metrics::Metrics(std::string path, int64_t rank, double peak_flops)
-    : path_(std::move(path)), rank_(rank), peak_flops_(peak_flops) {
+    : path_(std::move(path)), rank_(rank), peak_flops_(peak_flops), start_ns_(now_ns()) {
   for (const Metric& metric : kMetrics) values_[metric.name] = 0;
   write();
 }
@@ -107,6 +107,7 @@ void Metrics::count_step(std::span<const EventField> fields) {
   ++values_["steps_total"];
   values_["loss"] = number(fields, "loss");
   values_["tokens_per_second"] = number(fields, "tokens_per_s");
+  values_["exposed_communication_seconds"] = number(fields, "exposed_ns") / 1e9;
   if (seconds > 0) values_["product_flops_per_second"] = step_flops_ / seconds;
   if (peak_flops_ > 0) values_[kUtilization] = values_["product_flops_per_second"] / peak_flops_;
   steps_s_ += seconds;
@@ -124,8 +125,7 @@ double Metrics::step_quantile(double share) const {
 
 std::string Metrics::text() const {
   std::string text;
-  for (const Metric& metric : kMetrics) {
-    if (std::string_view(metric.name) == kUtilization && peak_flops_ == 0) continue;
+  for (const Metric& metric : shown()) {
     text += fmt::format(
         "# HELP monograph_{0} {1}\n# TYPE monograph_{0} {2}\nmonograph_{0}{{rank="
         "\"{3}\"}} {4}\n",
@@ -144,11 +144,22 @@ std::string Metrics::text() const {
   return text;
 }
 
+std::vector<Metric> Metrics::shown() const {
+  std::vector<Metric> metrics;
+  for (const Metric& metric : kMetrics) {
+    if (std::string_view(metric.name) != kUtilization || peak_flops_ > 0) metrics.push_back(metric);
+  }
+  return metrics;
+}
+
 void Metrics::write() {
-  AtomicFile file("metrics", path_);
-  const std::string content = text();
-  file.write(std::as_bytes(std::span(content)));
-  file.commit();
+  if (!path_.empty()) {
+    AtomicFile file("metrics", path_);
+    const std::string content = text();
+    file.write(std::as_bytes(std::span(content)));
+    file.commit();
+  }
+  if (otlp_) otlp_->send(otlp_request(start_ns_, now_ns()));
   written_ = std::chrono::steady_clock::now();
 }
 

@@ -21,6 +21,7 @@
 #include "train/progress.h"
 #include "train/rank_part.h"
 #include "train/sample.h"
+#include "train/step_records.h"
 
 namespace monograph::train {
 namespace {
@@ -56,9 +57,10 @@ void check_config(const TrainConfig& config) {
     throw_user_error("checkpoints need a place: give --checkpoint-dir FOLDER");
   }
   constexpr int64_t kLeastSteps = kTimelineFirst + kTimelineSteps + 1;
-  if (!config.timeline_path.empty() &&
-      (config.options.backend != "cuda" || config.num_steps < kLeastSteps)) {
-    throw_user_error("--timeline takes --device cuda and --steps {} or more", kLeastSteps);
+  if (!config.timeline_path.empty() && config.options.backend == "cuda" &&
+      config.num_steps < kLeastSteps) {
+    throw_user_error("--timeline with --device cuda takes --steps {} or more, {} were given",
+                     kLeastSteps, config.num_steps);
   }
   // Better now than after the last step: makes the file beside it and removes it.
   const bool saves = config.mesh == nullptr || config.mesh->rank == 0;
@@ -73,7 +75,6 @@ class Trainer {
   Trainer(const TrainConfig& config, EventLog& events, std::FILE* out,
           const std::atomic<bool>& interrupted)
       : config_(config),
-        events_(events),
         out_(out),
         interrupted_(interrupted),
         is_first_(config.mesh == nullptr || config.mesh->rank == 0),
@@ -88,9 +89,9 @@ class Trainer {
                   .options = config.options,
                   .events = &events,
                   .mesh = config.mesh}),
-        tensorboard_(config.tensorboard_folder.empty() || !is_first_
-                         ? TensorBoardWriter()
-                         : TensorBoardWriter(config.tensorboard_folder)),
+        records_(events, is_first_ ? config.tensorboard_folder : "",
+                 is_on_gpu() ? "" : config.timeline_path,
+                 config.mesh == nullptr ? 0 : config.mesh->rank),
         step_(
             session_.compile([this](const Tensor& x, const Tensor& y) { return trace_step(x, y); },
                              options("train_step", {"tokens", "targets"}))),
@@ -277,7 +278,7 @@ class Trainer {
       const Batch batch = model_->fit(data_->training_batch(config_.seed, step, rows()));
       const bool is_measured_alone = is_on_gpu() && step >= 1 && step <= kMeasuredOnGpu;
       if (is_on_gpu()) executable_->measure_steps(is_measured_alone);
-      if (!config_.timeline_path.empty()) record_timeline(step);
+      if (!config_.timeline_path.empty() && is_on_gpu()) record_timeline(step);
       const auto start = Clock::now();
       const session::Results results = step_(batch.tokens, batch.targets);
       const int64_t ns = ns_since(start);
@@ -291,7 +292,7 @@ class Trainer {
                          results.loss(), step + 1);
       }
       const double tokens_per_s = static_cast<double>(targets) / static_cast<double>(ns) * 1e9;
-      record(step + 1, results, tokens_per_s, ns);
+      records_.add({step, config_.num_steps, start, ns, tokens_per_s}, results, *executable_);
       progress.step(step + 1, results.loss(), tokens_per_s);
       const bool is_last = step + 1 == config_.num_steps;
       if (config_.checkpoint_every > 0 && (step + 1) % config_.checkpoint_every == 0 && !is_last) {
@@ -396,16 +397,6 @@ class Trainer {
   // There, steps that are measured part by part are not replayed as one: only the first are.
   bool is_on_gpu() const { return config_.options.backend == "cuda"; }
 
-  void record(int64_t step, const session::Results& results, double tokens_per_s, int64_t ns) {
-    for (size_t i = 0; i < results.names.size(); ++i) {
-      tensorboard_.scalar("train/" + results.names[i], step, results.values[i].get(0));
-    }
-    tensorboard_.scalar("train/tokens_per_second", step, tokens_per_s);
-    events_.write(
-        EventLevel::kInfo, EventCategory::kRun, "step",
-        {{"step", step}, {"loss", results.loss()}, {"ns", ns}, {"tokens_per_s", tokens_per_s}});
-  }
-
   void validate() {
     model_->module().eval();
     double total = 0;
@@ -415,9 +406,7 @@ class Trainer {
     }
     model_->module().train();
     result_.validation_loss = total / static_cast<double>(config_.num_eval_batches);
-    tensorboard_.scalar("validation/loss", result_.num_steps, result_.validation_loss);
-    events_.write(EventLevel::kInfo, EventCategory::kRun, "validation",
-                  {{"step", result_.num_steps}, {"loss", result_.validation_loss}});
+    records_.add_validation(result_.num_steps, result_.validation_loss);
     if (is_quiet_) return;
     fmt::print(out_, "validation loss {:.4f} nats a {} after {} steps\n", result_.validation_loss,
                data_->unit(), grouped(result_.num_steps));
@@ -436,6 +425,7 @@ class Trainer {
   }
 
   void finish() {
+    records_.finish();
     result_.unigram_entropy = data_->unigram_entropy();
     if (result_.num_steps > 0) validate();
     if (!is_quiet_) {
@@ -466,7 +456,6 @@ class Trainer {
   }
 
   const TrainConfig& config_;
-  EventLog& events_;
   std::FILE* out_;
   const std::atomic<bool>& interrupted_;
   const bool is_first_, is_quiet_;  // rank 0 prints
@@ -479,7 +468,7 @@ class Trainer {
   std::optional<optim::LossScale> loss_scale_;
   optim::AdamW optimizer_;
   session::Session session_;
-  TensorBoardWriter tensorboard_;
+  StepRecords records_;
   Compiled step_, loss_, logits_;
   session::Executable* executable_ = nullptr;
   std::function<std::string(const std::string&)> end_timeline_;

@@ -11,7 +11,6 @@
 #include "ops/collective/compression.h"
 #include "train/models.h"
 #include "train/report.h"
-#include "train/tensorboard.h"
 
 namespace monograph::train {
 
@@ -30,7 +29,7 @@ struct TrainConfig {
   int64_t sample_length = 200;       // tokens
   std::string init_from, save_path;  // safetensors files; empty: none
   std::string tensorboard_folder;
-  std::string timeline_path;      // of the GPU, a few steps; empty: none
+  std::string timeline_path;      // of a few steps, and of compilations; empty: none
   std::string checkpoint_folder;  // empty: none
   int64_t checkpoint_every = 0;   // steps; 0: at the end only
   int64_t checkpoint_keep = 3;

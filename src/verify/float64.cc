@@ -8,6 +8,7 @@
 #include "frontend/session/segments.h"
 #include "ir/state_role.h"
 #include "ops/builder.h"
+#include "ops/registry.h"
 #include "runtime/interpreter.h"
 
 namespace monograph::verify {
@@ -62,7 +63,7 @@ ir::Literal in_float64(const ir::Literal& literal) {
                            [&](int64_t i) { return literal.get(i); });
 }
 
-std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph) {
+std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph, double noise) {
   auto wide = std::make_unique<ir::Graph>(graph.name());
   ops::Builder build(*wide);
   ir::ValueMap<Value> map;
@@ -82,8 +83,11 @@ std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph) {
       for (Value operand : node->operands()) operands.push_back(map.at(operand));
       made = build.emit_node(node->op(), std::move(operands), widened(node->attributes()));
     }
+    const bool is_noisy = noise != 0 && (node->is("sum") || ops::has_trait(*node, ops::kLibrary));
     for (int i = 0; i < node->num_results(); ++i) {
-      map[node->result(i)] = build.convert(made->result(i), widened(node->types()[i].dtype));
+      Value value = build.convert(made->result(i), widened(node->types()[i].dtype));
+      if (is_noisy && ir::is_floating(value.dtype())) value = build.add(value, noise);
+      map[node->result(i)] = value;
     }
   }
   for (const auto& output : graph.outputs()) wide->add_output(output.name, map.at(output.value));

@@ -11,8 +11,9 @@
 namespace monograph::verify {
 
 // The same graph with every f32, bf16 and f16 value in float64. Random numbers stay those of the
-// f32 graph.
-std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph);
+// f32 graph. `noise` is added to what library calls and sums give, whose order of additions is
+// theirs: what it changes downstream is rounding's to decide.
+std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph, double noise = 0);
 ir::Literal in_float64(const ir::Literal& literal);
 
 // The derivative of a graph's first output (a scalar) along one direction of one state, against the

@@ -96,6 +96,7 @@ std::unique_ptr<ir::Graph> capture(const session::TracedFunction& function,
   traced->set_precision({.compute = ir::parse_dtype(options.precision),
                          .residual = ir::parse_dtype(options.residual)});
   traced->set_host_reader(zeros);
+  traced->set_host_ops(options.host_ops);
   traced->set_observer(observer);
   std::vector<trace::Tensor> tensors;
   for (const ir::TensorType& type : inputs) {

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "codegen/cpu/compile.h"
+#include "comm/threads/thread_world.h"
 #include "compiler/compile.h"
 #include "ops/registry.h"
 #include "passes/simplify/eliminate_dead_nodes.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/interpreter.h"
+#include "runtime/mesh_context.h"
 #include "verify/divergence.h"
 #include "verify/float64.h"
 
@@ -17,6 +20,7 @@ namespace monograph::verify {
 namespace {
 
 constexpr double kRoundingFactor = 64;
+constexpr double kNoise = 1e-7;  // a sum in another order differs by so much
 constexpr int kMaxShrinkTries = 80;
 
 struct Numbers {
@@ -24,20 +28,43 @@ struct Numbers {
   runtime::StateMap states;
 };
 
+// What each rank does; `mesh`: null for one rank.
+void on_ranks(int num_ranks,
+              const std::function<void(int rank, const runtime::MeshContext* mesh)>& work) {
+  if (num_ranks == 1) return work(0, nullptr);
+  comm::run_ranks(num_ranks, [&](comm::World& world) {
+    const auto mesh = runtime::make_mesh_context(ir::Mesh({{"data", num_ranks}}), world);
+    work(world.rank, mesh.get());
+  });
+}
+
 Numbers interpreted(const ir::Graph& graph, const runtime::InputMap& inputs,
-                    runtime::StateMap states) {
+                    runtime::StateMap states, const runtime::MeshContext* mesh) {
   Numbers numbers{{}, std::move(states)};
-  numbers.outputs = runtime::interpret(graph, inputs, numbers.states);
+  numbers.outputs = runtime::interpret(graph, inputs, numbers.states, mesh);
   return numbers;
 }
 
-Numbers interpreted_in_float64(const ir::Graph& graph, const runtime::InputMap& inputs,
-                               const runtime::StateMap& states) {
+// The updated states come as outputs, behind the graph's own.
+Numbers interpreted_in_float64(const ir::Graph& graph, double noise,
+                               const runtime::InputMap& inputs, const runtime::StateMap& states,
+                               const runtime::MeshContext* mesh) {
   runtime::InputMap wide_inputs;
   runtime::StateMap wide_states;
   for (const auto& [name, value] : inputs) wide_inputs[name] = in_float64(value);
   for (const auto& [name, value] : states) wide_states[name] = in_float64(value);
-  return interpreted(*in_float64(graph), wide_inputs, std::move(wide_states));
+  const std::unique_ptr<ir::Graph> all = graph.clone();
+  for (const ir::Graph::Update& update : all->updates()) {
+    all->add_output("update of " + update.state->name(), update.next);
+  }
+  Numbers numbers =
+      interpreted(*in_float64(*all, noise), wide_inputs, std::move(wide_states), mesh);
+  const size_t num_outputs = graph.outputs().size();
+  for (size_t i = num_outputs; i < numbers.outputs.size(); ++i) {
+    numbers.states[all->updates()[i - num_outputs].state->name()] = numbers.outputs[i];
+  }
+  numbers.outputs.resize(num_outputs);
+  return numbers;
 }
 
 // The widest of the dtypes that the graph rounds to on the way counts.
@@ -51,13 +78,19 @@ double tolerance_of_graph(const ir::Graph& graph, ir::DType result) {
   return ir::is_floating(result) ? tolerance : 0;
 }
 
+// `exact`: in float64, without and with noise.
 std::string difference(const ir::Literal& found, const ir::Literal& expected,
-                       const ir::Literal& exact, double tolerance) {
+                       std::span<const ir::Literal* const> exact, double tolerance) {
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
-    const double a = found.get(i), b = expected.get(i), c = exact.get(i);
+    const double a = found.get(i), b = expected.get(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    if (!std::isfinite(b) || !std::isfinite(c)) continue;  // overflow is rounding's to decide
-    const double rounding = std::abs(b - c);
+    bool is_finite = std::isfinite(b);
+    double rounding = 0;
+    for (const ir::Literal* each : exact) {
+      is_finite = is_finite && std::isfinite(each->get(i));
+      rounding = std::max(rounding, std::abs(b - each->get(i)));
+    }
+    if (!is_finite) continue;                       // overflow is rounding's to decide
     if (tolerance == 0 && rounding != 0) continue;  // a number that rounding decides
     const double allowed = tolerance * std::max(1.0, std::abs(b)) + kRoundingFactor * rounding;
     if (std::abs(a - b) <= allowed) continue;
@@ -66,36 +99,51 @@ std::string difference(const ir::Literal& found, const ir::Literal& expected,
   return "";
 }
 
+// What one rank gives, and should get.
+struct RankCase {
+  runtime::InputMap inputs;
+  runtime::StateMap states;
+  Numbers expected;
+  std::vector<Numbers> exact;
+
+  std::string compare(const ir::Graph& graph, const Numbers& found) const {
+    std::vector<const ir::Literal*> known;
+    for (size_t i = 0; i < expected.outputs.size(); ++i) {
+      known.clear();
+      for (const Numbers& each : exact) known.push_back(&each.outputs[i]);
+      const double tolerance = tolerance_of_graph(graph, expected.outputs[i].type().dtype);
+      const std::string what = difference(found.outputs[i], expected.outputs[i], known, tolerance);
+      if (!what.empty()) return fmt::format("output {}, {}", graph.outputs()[i].name, what);
+    }
+    for (const auto& [name, value] : expected.states) {
+      known.clear();
+      for (const Numbers& each : exact) known.push_back(&each.states.at(name));
+      const double tolerance = tolerance_of_graph(graph, value.type().dtype);
+      const std::string what = difference(found.states.at(name), value, known, tolerance);
+      if (!what.empty()) return fmt::format("state {}, {}", name, what);
+    }
+    return "";
+  }
+};
+
 // One graph, its values, and what it should give.
 struct Case {
   uint64_t seed = 0;
   std::unique_ptr<ir::Graph> graph;
-  runtime::InputMap inputs;
-  runtime::StateMap states;
-  Numbers expected, exact;
+  std::vector<RankCase> ranks;
 
-  // UserError when an op refuses the values.
-  Case(uint64_t at_seed, std::unique_ptr<ir::Graph> made) : seed(at_seed), graph(std::move(made)) {
-    inputs = random_values(graph->inputs(), seed);
-    states = random_values(graph->states(), seed + 1);
-    expected = interpreted(*graph, inputs, states);
-    exact = interpreted_in_float64(*graph, inputs, states);
-  }
-
-  std::string compare(const Numbers& found) const {
-    for (size_t i = 0; i < expected.outputs.size(); ++i) {
-      const double tolerance = tolerance_of_graph(*graph, expected.outputs[i].type().dtype);
-      const std::string what =
-          difference(found.outputs[i], expected.outputs[i], exact.outputs[i], tolerance);
-      if (!what.empty()) return fmt::format("output {}, {}", graph->outputs()[i].name, what);
-    }
-    for (const auto& [name, value] : expected.states) {
-      const double tolerance = tolerance_of_graph(*graph, value.type().dtype);
-      const std::string what =
-          difference(found.states.at(name), value, exact.states.at(name), tolerance);
-      if (!what.empty()) return fmt::format("state {}, {}", name, what);
-    }
-    return "";
+  // UserError when an op refuses the values, CommError when it does so on one rank only.
+  Case(uint64_t at_seed, int num_ranks, std::unique_ptr<ir::Graph> made)
+      : seed(at_seed), graph(std::move(made)), ranks(num_ranks) {
+    on_ranks(num_ranks, [&](int rank, const runtime::MeshContext* mesh) {
+      RankCase& own = ranks[rank];
+      own.inputs = random_values(graph->inputs(), seed, rank);
+      own.states = random_values(graph->states(), seed + 1);
+      own.expected = interpreted(*graph, own.inputs, own.states, mesh);
+      for (const double noise : {0.0, kNoise, -kNoise}) {
+        own.exact.push_back(interpreted_in_float64(*graph, noise, own.inputs, own.states, mesh));
+      }
+    });
   }
 };
 
@@ -112,40 +160,56 @@ Attempt compile(const Case& subject, const std::string& pass_off) {
   return {&subject, pass_off, compiler::compile(*subject.graph, layout, options)};
 }
 
-Numbers run(const Attempt& attempt, std::span<const runtime::Kernel> kernels) {
-  runtime::Executor executor(attempt.compilation.program, {kernels.begin(), kernels.end()});
-  for (const auto& input : attempt.compilation.program.inputs) {
-    executor.set_input(input.name, attempt.subject->inputs.at(input.name));
+Numbers run(const Attempt& attempt, std::span<const runtime::Kernel> kernels, int rank,
+            const runtime::MeshContext* mesh) {
+  const ir::Program& program = attempt.compilation.program;
+  const RankCase& given = attempt.subject->ranks[rank];
+  runtime::Executor executor(program, {kernels.begin(), kernels.end()}, {}, mesh);
+  for (const auto& input : program.inputs) {
+    executor.set_input(input.name, given.inputs.at(input.name));
   }
-  for (const auto& state : attempt.compilation.program.states) {
-    executor.write_state(state.name, attempt.subject->states.at(state.name));
+  for (const auto& state : program.states) {
+    executor.write_state(state.name, given.states.at(state.name));
   }
   executor.run();
-  Numbers numbers{{}, attempt.subject->states};
+  Numbers numbers{{}, given.states};
   for (const auto& output : attempt.subject->graph->outputs()) {
     numbers.outputs.push_back(executor.output(output.name));
   }
-  for (const auto& state : attempt.compilation.program.states) {
+  for (const auto& state : program.states) {
     numbers.states.at(state.name) = executor.read_state(state.name);
   }
   return numbers;
 }
 
-// Compiles all attempts' kernels together and runs each; stops at the first that differs.
+// Compiles all attempts' kernels together and runs each: the first that differs.
 std::optional<RandomFailure> compare(std::span<const Attempt> attempts, const KernelMaker& make) {
+  if (attempts.empty()) return std::nullopt;
   std::vector<ir::Loop> loops;
   for (const Attempt& attempt : attempts) {
     const auto& kernels = attempt.compilation.program.kernels;
     loops.insert(loops.end(), kernels.begin(), kernels.end());
   }
   const std::vector<runtime::Kernel> functions = make(loops);
-  size_t first = 0;
-  for (const Attempt& attempt : attempts) {
-    const size_t count = attempt.compilation.program.kernels.size();
-    const Numbers found = run(attempt, std::span(functions).subspan(first, count));
-    first += count;
-    const std::string what = attempt.subject->compare(found);
-    if (!what.empty()) return RandomFailure{attempt.subject->seed, attempt.pass_off, what, nullptr};
+  const auto num_ranks = static_cast<int>(attempts[0].subject->ranks.size());
+  std::vector<std::vector<std::string>> differences(num_ranks);  // by rank and attempt
+  on_ranks(num_ranks, [&](int rank, const runtime::MeshContext* mesh) {
+    size_t first = 0;
+    for (const Attempt& attempt : attempts) {
+      const size_t count = attempt.compilation.program.kernels.size();
+      const Numbers found = run(attempt, std::span(functions).subspan(first, count), rank, mesh);
+      first += count;
+      const Case& subject = *attempt.subject;
+      differences[rank].push_back(subject.ranks[rank].compare(*subject.graph, found));
+    }
+  });
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      std::string& what = differences[rank][i];
+      if (what.empty()) continue;
+      if (num_ranks > 1) what = fmt::format("rank {}: {}", rank, what);
+      return RandomFailure{attempts[i].subject->seed, attempts[i].pass_off, what, nullptr};
+    }
   }
   return std::nullopt;
 }
@@ -154,7 +218,10 @@ std::optional<RandomFailure> compare(std::span<const Attempt> attempts, const Ke
 class Shrinker {
  public:
   Shrinker(const Case& failing, RandomFailure& failure, const KernelMaker& make)
-      : failure_(failure), make_(make), graph_(failing.graph->clone()) {}
+      : failure_(failure),
+        make_(make),
+        num_ranks_(static_cast<int>(failing.ranks.size())),
+        graph_(failing.graph->clone()) {}
 
   void run() {
     while (graph_->outputs().size() > 1 && drop_outputs()) continue;
@@ -208,12 +275,14 @@ class Shrinker {
       return false;
     }
     try {
-      const Case again(failure_.seed, smaller->clone());
+      const Case again(failure_.seed, num_ranks_, smaller->clone());
       const Attempt attempt = compile(again, failure_.pass_off);
       auto failure = compare({&attempt, 1}, make_);
       if (!failure) return false;
       failure_.difference = failure->difference;
     } catch (const UserError&) {
+      return false;
+    } catch (const CommError&) {
       return false;
     }
     graph_ = std::move(smaller);
@@ -222,6 +291,7 @@ class Shrinker {
 
   RandomFailure& failure_;
   const KernelMaker& make_;
+  const int num_ranks_;
   std::unique_ptr<ir::Graph> graph_;
   int num_tries_ = 0;
 };
@@ -234,6 +304,28 @@ bool has_bf16_product(const ir::Graph& graph) {
            (node->operand(0).dtype() == ir::DType::kBF16 ||
             node->operand(0).dtype() == ir::DType::kF16);
   });
+}
+
+void note_ops(const ir::Graph& graph, std::set<std::string>& ops) {
+  for (const auto& node : graph.nodes()) {
+    ops.insert(node->op());
+    if (node->body() != nullptr) note_ops(*node->body(), ops);
+  }
+}
+
+// Null where an op refuses the drawn values.
+std::unique_ptr<Case> make_case(const RandomCheck& check, uint64_t seed) {
+  auto graph = random_graph({.seed = seed,
+                             .num_nodes = check.num_nodes,
+                             .num_ranks = check.num_ranks > 1 ? check.num_ranks : 0});
+  if (graph->outputs().empty() || has_bf16_product(*graph)) return nullptr;
+  try {
+    return std::make_unique<Case>(seed, check.num_ranks, std::move(graph));
+  } catch (const UserError&) {
+    return nullptr;
+  } catch (const CommError&) {  // another rank's was refused
+    return nullptr;
+  }
 }
 
 std::vector<std::string> passes_to_try(bool each_off) {
@@ -262,19 +354,17 @@ RandomVerdict check_random_graphs(const RandomCheck& check) {
     std::vector<Attempt> attempts;
     for (int i = 0; i < check.num_at_once && done < check.num_graphs; ++i, ++done) {
       const uint64_t seed = check.first_seed + static_cast<uint64_t>(done);
-      auto graph = random_graph({.seed = seed, .num_nodes = check.num_nodes});
-      if (graph->outputs().empty() || has_bf16_product(*graph)) {
+      auto made = make_case(check, seed);
+      if (made == nullptr) {
         ++verdict.num_refused;
         continue;
       }
-      for (const auto& node : graph->nodes()) verdict.ops.insert(node->op());
-      try {
-        cases.push_back(std::make_unique<Case>(seed, std::move(graph)));
-      } catch (const UserError&) {
-        ++verdict.num_refused;
-        continue;
+      cases.push_back(std::move(made));
+      note_ops(*cases.back()->graph, verdict.ops);
+      for (const std::string& name : names) {
+        attempts.push_back(compile(*cases.back(), name));
+        note_ops(*attempts.back().compilation.graph, verdict.ops);
       }
-      for (const std::string& name : names) attempts.push_back(compile(*cases.back(), name));
     }
     verdict.num_compared += static_cast<int>(cases.size());
     verdict.num_compilations += static_cast<int>(attempts.size());

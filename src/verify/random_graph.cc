@@ -19,7 +19,11 @@ class Generator {
   Generator(ir::Graph& graph, const RandomGraphOptions& options)
       : build_(graph), options_(options), random_(options.seed) {
     for (const ops::OpDef* op : ops::all_ops()) {
-      if (op->has(ops::kCollective) || op->has(ops::kDone)) continue;  // they need a mesh
+      if (op->has(ops::kStart) || op->has(ops::kDone)) continue;  // passes make them
+      if (op->has(ops::kCollective)) {
+        if (options.num_ranks > 0) collectives_.push_back(op);
+        continue;
+      }
       if (!options.allows_op || options.allows_op(*op)) ops_.push_back(op);
     }
   }
@@ -31,7 +35,13 @@ class Generator {
     const int wanted = build_.graph().num_nodes() + options_.num_nodes;
     for (int draws = 0; build_.graph().num_nodes() < wanted && draws < 100000; ++draws) {
       if (below(12) == 0) add_constant();
-      try_node();
+      if (!collectives_.empty() && below(6) == 0) {
+        try_node(*pick(collectives_));
+      } else if (below(8) == 0) {
+        try_sample(*pick(ops_));
+      } else {
+        try_node(*pick(ops_));
+      }
     }
     add_roots();
   }
@@ -76,16 +86,45 @@ class Generator {
     values_.push_back(build_.full({dtype, below(3) == 0 ? pick(values_).shape() : Shape{}}, value));
   }
 
-  void try_node() {
-    const ops::OpDef& op = *pick(ops_);
+  void try_node(const ops::OpDef& op) {
     size_t num_operands = op.operands.size();
     if (op.is_variadic()) num_operands += below(3);
     std::vector<Value> operands;
     for (size_t i = 0; i < num_operands; ++i) operands.push_back(pick_operand(operands));
     ir::Attributes attributes;
     for (const ops::AttributeSpec& spec : op.attributes) {
-      attributes[std::string(spec.name)] = random_attribute(spec, operands);
+      if (op.has(ops::kCollective) && spec.is_optional) continue;  // of units of sharded training
+      attributes[std::string(spec.name)] = op.has(ops::kCollective)
+                                               ? attribute_of_collective(spec)
+                                               : random_attribute(spec, operands);
     }
+    try_node(op, operands, attributes);
+  }
+
+  // One of the op's own samples: those of convolutions and attention hardly arise by chance.
+  void try_sample(const ops::OpDef& op) {
+    const std::vector<ops::Sample> samples = op.samples();
+    if (samples.empty()) return;
+    const ops::Sample& sample = pick(samples);
+    std::vector<Value> operands;
+    for (const ops::SampleOperand& operand : sample.operands) {
+      if (!allows(operand.type.dtype)) return;
+      operands.push_back(value_of(operand.type));
+    }
+    try_node(op, operands, sample.attributes);
+  }
+
+  // The newest value of the type, or a new input.
+  Value value_of(const ir::TensorType& type) {
+    for (auto value = values_.rbegin(); value != values_.rend(); ++value) {
+      if (value->type() == type) return *value;
+    }
+    add_input(type.dtype, type.shape);
+    return values_.back();
+  }
+
+  void try_node(const ops::OpDef& op, const std::vector<Value>& operands,
+                const ir::Attributes& attributes) {
     build_.set_phase(static_cast<ir::Phase>(below(3)));
     try {
       ir::Node* node = build_.emit_node(op.name, operands, attributes);
@@ -128,6 +167,14 @@ class Generator {
     return random_shape(operands);
   }
 
+  ir::Attribute attribute_of_collective(const ops::AttributeSpec& spec) {
+    static const std::vector<std::string> kReductions = {"sum", "max", "min"};
+    if (spec.name == "axis") return std::string("data");
+    if (spec.name == "size") return int64_t{options_.num_ranks};
+    if (spec.kind == ops::AttributeKind::kString) return pick(kReductions);
+    return static_cast<int64_t>(below(static_cast<size_t>(options_.num_ranks)));  // a rank
+  }
+
   std::vector<int64_t> random_axes(const std::vector<Value>& operands) {
     std::vector<int64_t> axes;
     const int rank = operands.empty() ? 2 : operands[0].shape().rank();
@@ -168,7 +215,7 @@ class Generator {
   ops::Builder build_;
   const RandomGraphOptions& options_;
   std::mt19937_64 random_;
-  std::vector<const ops::OpDef*> ops_;
+  std::vector<const ops::OpDef*> ops_, collectives_;
   std::vector<Value> values_;
   ir::Node* state_ = nullptr;
 };
@@ -182,15 +229,16 @@ std::unique_ptr<ir::Graph> random_graph(const RandomGraphOptions& options) {
 }
 
 std::map<std::string, ir::Literal> random_values(const std::vector<ir::Node*>& placeholders,
-                                                 uint64_t seed) {
+                                                 uint64_t seed, int rank) {
   std::mt19937_64 random(seed);
   std::map<std::string, ir::Literal> values;
   for (const ir::Node* node : placeholders) {
     const ir::TensorType& type = node->types()[0];
+    const double shift = node->is("input") ? 0.25 * rank : 0;
     values.emplace(node->name(), ir::Literal::from(type, [&](int64_t) {
                      const auto number = static_cast<double>(random() % 4001);
                      if (type.dtype == DType::kBool) return static_cast<double>(random() % 2);
-                     return ir::is_floating(type.dtype) ? number / 1000 - 2
+                     return ir::is_floating(type.dtype) ? number / 1000 - 2 + shift
                                                         : static_cast<double>(random() % 4);
                    }));
   }

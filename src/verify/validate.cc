@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "codegen/cpu/compile.h"
 #include "frontend/session/executable.h"
+#include "frontend/session/guards.h"
 #include "ir/verifier.h"
 #include "verify/purity.h"
 
@@ -29,7 +30,8 @@ struct Compilation {
   explicit Compilation(const Subject& subject, const session::TracedFunction& function)
       : session({.seed = subject.seed, .options = subject.options}),
         compiled(session.compile_traced(function, subject.options)),
-        types(types_of(subject.inputs)) {}
+        types(types_of(subject.inputs)),
+        device(subject.options.backend) {}
 
   const ir::Graph& graph() { return compiled.graph(types); }
   const session::Build* build() { return compiled.executable(types).build(); }
@@ -42,6 +44,7 @@ struct Compilation {
   session::Session session;
   session::Compiled compiled;
   std::vector<ir::TensorType> types;
+  std::string device;
 };
 
 std::map<std::string, ir::Literal> named_inputs(const ir::Graph& graph, const Subject& subject) {
@@ -65,11 +68,26 @@ Check check_structure(Compilation& step) {
   return check;
 }
 
+// By name: "cpu:weights".
+std::map<std::string, std::string> placements_of(const std::vector<ir::ProgramTensor>& tensors,
+                                                 const std::string& device) {
+  std::map<std::string, std::string> placements;
+  for (const ir::ProgramTensor& tensor : tensors) {
+    placements[tensor.name] =
+        fmt::format("{}:{}", device, ir::segment_name(tensor.address.segment));
+  }
+  return placements;
+}
+
 // The rows of the table of V2; parameters first used first.
-std::vector<ParameterRow> parameter_rows(const ir::Graph& step, const ir::Graph& gradients) {
+std::vector<ParameterRow> parameter_rows(Compilation& with_step, Compilation& with_gradients) {
+  const ir::Graph& step = with_step.graph();
+  const std::string& device = with_step.device;
+  auto at = placements_of(with_step.build()->compilation.program.states, device);
+  auto gradient_at = placements_of(with_gradients.build()->compilation.program.outputs, device);
   std::vector<ParameterRow> rows;
   std::map<std::string, std::string> types;
-  for (const ir::Graph::Output& output : gradients.outputs()) {
+  for (const ir::Graph::Output& output : with_gradients.graph().outputs()) {
     types[output.name] = output.value.type().str();
   }
   const auto users = ir::users_of(step);
@@ -79,6 +97,8 @@ std::vector<ParameterRow> parameter_rows(const ir::Graph& step, const ir::Graph&
     row.name = state->name();
     row.type = state->types()[0];
     row.gradient = types["grad." + state->name()];
+    row.placement = at[state->name()];
+    row.gradient_placement = gradient_at["grad." + state->name()];
     const auto found = users.find(state->result());
     if (found != users.end()) {
       row.first_use = found->second.front()->id();
@@ -93,7 +113,7 @@ std::vector<ParameterRow> parameter_rows(const ir::Graph& step, const ir::Graph&
 
 Check check_backward(Compilation& step, Compilation& gradients, std::vector<ParameterRow>& rows) {
   Check check{"backward", true, "", {}};
-  rows = parameter_rows(step.graph(), gradients.graph());
+  rows = parameter_rows(step, gradients);
   const std::vector<std::string>& unused = step.compiled.unused_parameters();
   const std::set<std::string> is_unused(unused.begin(), unused.end());
   size_t num_gradients = 0;
@@ -110,6 +130,11 @@ Check check_backward(Compilation& step, Compilation& gradients, std::vector<Para
     if (row.gradient != row.type.str()) {
       add_failure(check, fmt::format("V2.2 parameter '{}' is {}, its gradient is {}", row.name,
                                      row.type.str(), row.gradient));
+    }
+    const auto device_of = [](const std::string& at) { return at.substr(0, at.find(':')); };
+    if (device_of(row.placement) != device_of(row.gradient_placement)) {
+      add_failure(check, fmt::format("V2 parameter '{}' lies in {}, its gradient in {}", row.name,
+                                     row.placement, row.gradient_placement));
     }
   }
   int forward = 0, backward = 0, optimizer = 0;
@@ -131,7 +156,8 @@ Check check_nodes(Compilation& step, const Subject& subject, const KernelMaker& 
   const ir::Graph& fused = *step.build()->compilation.graph;
   codegen::CompiledKernels compiled;
   const KernelMaker own = [&](std::span<const ir::Loop> loops) {
-    compiled = codegen::compile_loops(loops);
+    compiled = codegen::compile_loops(loops, {.compiler = subject.options.compiler,
+                                              .cache_directory = subject.options.cache_dir});
     return runtime::as_kernels(compiled.functions);
   };
   nodes = compare_each_node(fused, named_inputs(fused, subject), step.states(),
@@ -211,35 +237,44 @@ Check check_purity(Compilation& step, const Subject& subject) {
   return check;
 }
 
-Check check_placement(Compilation& step, const Subject& subject, std::vector<PlacementRow>& rows) {
+// After a step: states lie where it has left them, inputs and outputs in the host's memory.
+Check check_placement(const Subject& subject, std::vector<PlacementRow>& rows) {
   Check check{"placement", true, "", {}};
-  const session::Build* build = step.build();
-  const ir::Program& program = build->compilation.program;
-  const std::string& device = subject.options.backend;
-  const auto add = [&](const std::string& kind, const std::vector<ir::ProgramTensor>& tensors) {
-    std::map<ir::Segment, PlacementRow> by_segment;
-    std::map<ir::Segment, int> counts;
-    for (const ir::ProgramTensor& tensor : tensors) {
-      PlacementRow& row = by_segment[tensor.address.segment];
-      row.num_bytes += tensor.type.num_bytes();
-      ++counts[tensor.address.segment];
-    }
-    for (auto& [segment, row] : by_segment) {
-      row.tensors = fmt::format("{} {}", counts[segment], kind);
-      row.expected = device;
-      row.actual = fmt::format("{}:{}", device, ir::segment_name(segment));
-      rows.push_back(row);
-    }
+  Compilation step(subject, subject.step);
+  step.compiled(subject.inputs);
+  const ir::Program& program = step.build()->compilation.program;
+  const std::string host(session::kHostDevice), device = subject.options.backend;
+  const auto add = [&](const ir::ProgramTensor& tensor, std::string kind,
+                       const std::string& expected, std::string actual) {
+    rows.push_back({tensor.name, std::move(kind), expected, std::move(actual),
+                    std::string(ir::segment_name(tensor.address.segment)),
+                    tensor.type.num_bytes()});
   };
-  add("inputs", program.inputs);
-  add("states", program.states);
-  add("outputs", program.outputs);
-  check.finding = fmt::format("{} inputs, {} states and {} outputs on {}", program.inputs.size(),
-                              program.states.size(), program.outputs.size(), device);
+  for (const auto& tensor : program.inputs) add(tensor, "input", host, host);
+  for (const auto& tensor : program.states) {
+    add(tensor, std::string(ir::role_name(tensor.role)), device,
+        step.session.state_device(tensor.name));
+  }
+  for (const auto& tensor : program.outputs) add(tensor, "output", host, host);
+  for (std::string& each : misplaced(rows)) add_failure(check, std::move(each));
+  check.finding =
+      fmt::format("{} inputs, {} states and {} outputs where the step on {} looks",
+                  program.inputs.size(), program.states.size(), program.outputs.size(), device);
   return check;
 }
 
 }  // namespace
+
+std::vector<std::string> misplaced(const std::vector<PlacementRow>& rows) {
+  std::vector<std::string> found;
+  for (const PlacementRow& row : rows) {
+    if (row.expected == row.actual) continue;
+    found.push_back(fmt::format("V7 {} '{}' lies on {}, the step expects it on {}: copy it there",
+                                row.kind, row.tensor, row.actual.empty() ? "no device" : row.actual,
+                                row.expected));
+  }
+  return found;
+}
 
 bool Validation::passed() const {
   return std::all_of(checks.begin(), checks.end(), [](const Check& each) { return each.passed; });
@@ -264,7 +299,7 @@ Validation validate(const Subject& subject, const KernelMaker& make_kernels) {
   run([&] { return check_structure(step); });
   run([&] { return check_backward(step, gradients, result.parameters); });
   run([&] { return check_purity(step, subject); });
-  run([&] { return check_placement(step, subject, result.placements); });
+  run([&] { return check_placement(subject, result.placements); });
   run([&] { return check_nodes(step, subject, make_kernels, result.nodes); });
   run([&] { return check_derivatives(gradients, subject, result.derivatives); });
   run([&] { return check_reproducibility(subject, result.digest); });

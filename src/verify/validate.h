@@ -32,17 +32,21 @@ struct Check {
 struct ParameterRow {
   std::string name;
   ir::TensorType type;
-  std::string gradient;  // its type; empty: it has none
+  std::string gradient;                       // its type; empty: it has none
+  std::string placement, gradient_placement;  // device:segment
   int first_use = -1, last_use = -1;
   std::string first_scope, last_scope;
 };
 
-// V7: where each kind of tensor should lie and lies.
+// V7: on which device a tensor of the step should lie, and lies after a step.
 struct PlacementRow {
-  std::string tensors;  // "28 parameters"
+  std::string tensor, kind;  // "wte.weight", "parameter"
   std::string expected, actual;
+  std::string segment;  // of that device's memory
   int64_t num_bytes = 0;
 };
+// The rows whose tensors lie elsewhere, in words.
+std::vector<std::string> misplaced(const std::vector<PlacementRow>& rows);
 
 struct Validation {
   std::vector<Check> checks;

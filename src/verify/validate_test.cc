@@ -107,6 +107,27 @@ TEST_F(ValidateTest, AParameterThatTheLossDoesNotReachIsNamed) {
               Contains(HasSubstr("'idle.weight': the loss does not depend on it")));
 }
 
+TEST_F(ValidateTest, TheTablesSayWhereTensorsLie) {
+  const Validation validation = validate(subject());
+  EXPECT_EQ(validation.parameters[0].placement, "cpu:weights");
+  EXPECT_THAT(validation.parameters[0].gradient_placement, HasSubstr("cpu:"));
+  std::map<std::string, int> kinds;
+  for (const PlacementRow& row : validation.placements) {
+    ++kinds[row.kind];
+    EXPECT_EQ(row.actual, "cpu") << row.tensor;
+  }
+  EXPECT_EQ(kinds["input"], 2);
+  EXPECT_EQ(kinds["parameter"], 4);
+  EXPECT_EQ(kinds["output"], 1);
+  EXPECT_THAT(
+      misplaced({{"w", "parameter", "cuda", "cpu", "weights", 4},
+                 {"x", "input", "cpu", "cpu", "input", 4},
+                 {"m", "moment", "cuda", "", "moments", 4}}),
+      ElementsAre("V7 parameter 'w' lies on cpu, the step expects it on cuda: copy it there",
+                  "V7 moment 'm' lies on no device, the step expects it on cuda: copy it "
+                  "there"));
+}
+
 TEST_F(ValidateTest, AFunctionThatTracesDifferentlyEachTimeIsImpure) {
   double counter = 0;
   const Validation validation = validate(subject(

@@ -48,6 +48,8 @@ expect 0 'removed [1-9][0-9]* kernels' "$monograph" cache gc
 expect 0 'every kernel can be loaded' "$monograph" cache verify
 expect 2 'RANK_NOT_SET, which is not set' "$monograph" cache ls --dir '/tmp/${RANK_NOT_SET}'
 expect 2 'use ls, verify, gc' "$monograph" cache clean
+expect 2 'max-mb -5 .*use 0 or more, or -1 for no limit' "$monograph" cache gc --max-mb -5
+expect 2 "limits of gc: 'ls' removes nothing" "$monograph" cache ls --max-days 3
 expect 0 'kernels compiled again: flags was|command was' env CXX="g++ -DOTHER" "$monograph" compile gpt-nano "${small[@]}"
 
 # A compiler that takes its time, and none.
@@ -60,10 +62,20 @@ END
 chmod +x "$work/slow"
 train=("$monograph" train gpt-nano "${small[@]}" --data "$text" --sample 0 --eval-batches 1)
 expect 0 "'train_step' runs its compiled kernels from now on" "${train[@]}" --steps 3000 --compiler "$work/slow" --compile-timeout 0.2 \
-  --cache-dir "$work/other" --log-events "$work/swap" --metrics "$work/metrics" --peak-tflops 1
+  --cache-dir "$work/other" --log-events "$work/swap" --metrics "$work/metrics" --peak-tflops 1 --timeline "$work/timeline"
 expect 0 '^monograph_mfu\{rank="0"\} 0\.[0-9]+$' grep mfu "$work/metrics"
 expect 0 '^monograph_compile_timeouts_total\{rank="0"\} 2$' grep compile_timeouts "$work/metrics"
 expect 0 '^monograph_swap_ins_total\{rank="0"\} 2$' grep swap_ins "$work/metrics"
+expect 0 '"name":"compile_timeout".*"rank":0,"graph":"[0-9a-f]{32}","function":"train_step#1","reason":"compile timeout after' \
+  cat "$work/timeline"
+expect 0 '"name":"swap_in".*"ms":[0-9]' cat "$work/timeline"
+expect 0 '^same$' "$python" -c "
+import json, sys
+events = json.load(open(sys.argv[1]))['traceEvents']
+steps = [e for e in events if e.get('cat') == 'steps']
+parts = [e for e in events if e.get('cat') == 'computation']
+inside = all(any(s['ts'] <= p['ts'] and p['ts'] + p['dur'] <= s['ts'] + s['dur'] for s in steps) for p in parts)
+print('same' if len(steps) == 3000 and parts and inside else 'not the same')" "$work/timeline"
 expect 2 "give a folder of this job alone" "${train[@]}" --steps 2 --cache-dir "$work/all" --remove-cache
 expect 0 'guard failures' env JOB=7 "${train[@]}" --steps 2 --cache-dir "$work/job_\${JOB}" --remove-cache
 expect 2 'No such file' ls "$work/job_7"

@@ -23,7 +23,7 @@ expect 2 "no pass is called 'fuze': use one of" "$monograph" compile gpt-nano --
 expect 2 "'isolate' is required" "$monograph" compile gpt-nano --disable-pass isolate
 expect 2 "^error: --device cuda: .*or use --device cpu$" env CUDA_VISIBLE_DEVICES= "$monograph" train gpt-nano --data "$text" --device cuda
 expect 2 "mode='max-autotune' is of backend cuda" "$monograph" compile gpt-nano --mode max-autotune
-expect 2 "--timeline takes --device cuda" "$monograph" train gpt-nano --data "$text" --timeline "$work/t"
+expect 2 "cannot write --timeline" "$monograph" train gpt-nano --data "$text" --timeline /nowhere/t
 expect 2 "no language model is called 'resnet50': use one of mlp" "$monograph" train resnet50 --data "$text"
 expect 2 "model resnet-tiny takes no --heads: it has --image, --classes and --batch" "$monograph" compile resnet-tiny --heads 2
 expect 0 "^dynamic +batch 1\.\.4, time 2\.\.16: 2 compilations" "$monograph" compile gpt-nano "${small[@]}" --dynamic-batch --dynamic-time

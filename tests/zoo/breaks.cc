@@ -91,14 +91,31 @@ Program unregistered_op() {
             return trace::emit("softplus", {x});  // fault: unregistered_op
           }),
           line_of(__FILE__, "unregistered_op"),
-          {"softplus"}};
+          {"unknown op 'softplus'", "CompileOptions::host_ops"}};
+}
+
+Program op_on_the_host() {
+  session::CompileOptions options;
+  options.host_ops["softplus"] = {
+      [](std::span<const ir::TensorType> types) {
+        return std::vector<ir::TensorType>(types.begin(), types.end());
+      },
+      [](std::span<const ir::Literal> in) { return std::vector<ir::Literal>{in[0]}; }};
+  return {"an op that the host does",
+          on_rows(
+              [](const Tensor& x) {
+                return sum(trace::emit("softplus", {x}));  // fault: op_on_the_host
+              },
+              options),
+          line_of(__FILE__, "op_on_the_host"),
+          {"op 'softplus' is not registered and runs on the host", "write it with ops"}};
 }
 
 }  // namespace
 
 std::vector<Program> break_programs() {
-  return {number_read(),         branch(),    printed(),        host_function(),
-          number_that_changes(), fullgraph(), unregistered_op()};
+  return {number_read(),         branch(),    printed(),         host_function(),
+          number_that_changes(), fullgraph(), unregistered_op(), op_on_the_host()};
 }
 
 }  // namespace monograph::zoo

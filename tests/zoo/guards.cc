@@ -119,11 +119,71 @@ Program layout() {
           {"input 'rows' layout: expected row-major, got axes (1,0)", "contiguous copy"}};
 }
 
+Program unequal_sizes() {
+  const auto function = [](const Tensor& x, const Tensor& y) {
+    return sum(x) + sum(y);  // fault: unequal_sizes
+  };
+  return {
+      "two sizes of one name that differ",
+      [=] {
+        return examine(
+            session::traced_function(function),
+            {.options = {.backend = "interpret",
+                         .input_names = {"x", "y"},
+                         .dynamic_shapes = {{"x", {{"batch", 1, 32}}}, {"y", {{"batch", 1, 32}}}}},
+             .calls = {{numbers({4, 3}), numbers({4, 3})}, {numbers({4, 3}), numbers({5, 3})}}});
+      },
+      line_of(__FILE__, "unequal_sizes"),
+      {"input 'y' dim 0: expected batch = 4, as in an input before, got 5", "give equal sizes"}};
+}
+
+Program frozen_between_calls() {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 3, 1};
+  };
+  const auto net = std::make_shared<Net>();
+  const auto function = [net](const Tensor& x) {
+    const Tensor loss = sum(net->fc(x));
+    loss.backward();  // fault: frozen_between_calls
+    return loss;
+  };
+  return {"parameters frozen between two calls",
+          [=] {
+            return examine(session::traced_function(function),
+                           {.options = {.backend = "interpret"},
+                            .calls = {{numbers({4, 3})}, {numbers({4, 3})}},
+                            .before_call = [&](size_t i) {
+                              if (i == 1) net->freeze();
+                            }});
+          },
+          0,
+          {"expected false, got true", "one compiled function for each"}};
+}
+
+Program other_mesh() {
+  return {
+      "a step called on another mesh",
+      [] {
+        session::Session session;
+        session::Compiled step =
+            session.compile([](const Tensor& x) { return sum(x); }, {.backend = "interpret"});
+        step(numbers({2, 3}));
+        auto mesh = std::make_shared<runtime::MeshContext>();
+        mesh->mesh = ir::Mesh({{"dp", 1}});
+        session.set_mesh(mesh);
+        step(numbers({2, 3}));
+        return Findings{session::to_text(step.guard_misses())};
+      },
+      0,
+      {"mesh: expected mesh(), got mesh(dp=1)", "call it on the mesh that it was compiled for"}};
+}
+
 }  // namespace
 
 std::vector<Program> guard_programs() {
-  return {dtype(),       rank(),        short_batch(),   out_of_range(),
-          no_multiple(), specialised(), training_mode(), layout()};
+  return {dtype(),       rank(),          short_batch(), out_of_range(),  no_multiple(),
+          specialised(), training_mode(), layout(),      unequal_sizes(), frozen_between_calls(),
+          other_mesh()};
 }
 
 }  // namespace monograph::zoo

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/cache/maintenance.h"
 #include "ir/loop/loop_parser.h"
 
 namespace monograph::codegen {
@@ -254,6 +257,60 @@ TEST(CompileProcess, DISABLED_CompilesAndChecks) {
   const CompiledKernels kernels = compile_loops(loops, {.cache_directory = folder, .num_jobs = 2});
   for (int l = 0; l < 6; ++l) EXPECT_EQ(result_of(kernels.functions[l]), l);
   EXPECT_THAT(kernels.warnings, IsEmpty());
+}
+
+// Gives this process its own view of the machine's folders, where it may mount disks that end with
+// it.
+bool may_mount() {
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// Run by the test below, in a process of its own: caches on disks of some sizes. On each the
+// kernels are right, and nothing torn stays; where there is space again, the cache serves.
+TEST(CompileProcess, DISABLED_CompilesOnFullDisks) {
+  if (!may_mount()) GTEST_SKIP() << "this process may not mount a disk";
+  const std::string folder = std::getenv("MONOGRAPH_TEST_CACHE");
+  int num_warned = 0;
+  for (const int kilobytes : {8, 20, 28, 40, 60, 4096}) {
+    const auto with = [](int kb) { return fmt::format("size={}k", kb); };
+    ASSERT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", 0, with(kilobytes).c_str()), 0);
+    for (int run = 0; run < 2; ++run) {
+      const CompiledKernels kernels = compile_loops(std::vector{adding(1), adding(2)},
+                                                    {.cache_directory = folder, .num_jobs = 2});
+      for (int l = 0; l < 2; ++l) EXPECT_EQ(result_of(kernels.functions[l]), l + 1);
+      for (const std::string& warning : kernels.warnings) {
+        EXPECT_THAT(warning, HasSubstr("cannot be written"));
+        ++num_warned;
+      }
+      EXPECT_EQ(list_cache(folder, true).num_damaged(), 0) << kilobytes;
+      ASSERT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT, with(4096).c_str()), 0);
+    }
+    const CompiledKernels again =
+        compile_loops(std::vector{adding(1), adding(2)}, {.cache_directory = folder});
+    EXPECT_EQ(again.num_from_cache, 2) << kilobytes;
+    EXPECT_THAT(again.warnings, IsEmpty());
+    ASSERT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    const CompiledKernels read =
+        compile_loops(std::vector{adding(1), adding(7)}, {.cache_directory = folder});
+    EXPECT_EQ(read.num_from_cache, 1);
+    EXPECT_THAT(read.warnings, ElementsAre(HasSubstr("Read-only file system")));
+    ASSERT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
+  }
+  EXPECT_GE(num_warned, 3) << "the disks were not full";
+}
+
+TEST_F(Compile, FullAndReadOnlyDisksAreSurvived) {
+  fs::create_directories(options_.cache_directory);
+  setenv("MONOGRAPH_TEST_CACHE", options_.cache_directory.c_str(), 1);
+  const ProcessResult result = run_processes(
+      {{fs::read_symlink("/proc/self/exe").string(), "--gtest_also_run_disabled_tests",
+        "--gtest_filter=CompileProcess.DISABLED_CompilesOnFullDisks"}})[0];
+  unsetenv("MONOGRAPH_TEST_CACHE");
+  if (result.output.find("may not mount") != std::string::npos) {
+    GTEST_SKIP() << "full disks were NOT tested: this user may not mount a disk (run as root)";
+  }
+  EXPECT_TRUE(result.is_success()) << result.output;
 }
 
 TEST_F(Compile, EightProcessesShareACache) {

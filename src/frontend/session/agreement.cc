@@ -139,20 +139,22 @@ std::vector<int> all_ranks(int size) {
 }
 
 // All ranks compile in the same order, so that their counts are the same.
-std::string numbered(comm::Store& store, int rank, const std::string& what) {
-  return fmt::format("{} {}", store.add(fmt::format("agree/count/{}", rank), 1), what);
+int64_t next_count(comm::Store& store, int rank) {
+  return store.add(fmt::format("agree/count/{}", rank), 1);
 }
 
 class Agreement {
  public:
-  // `ranks`: those that agree; `index`: this one's among them.
-  Agreement(comm::Store& store, std::vector<int> ranks, int index, const std::string& what,
-            comm::Milliseconds timeout)
+  // `ranks`: those that agree; `index`: this one's among them; `count`: of the agreements of this
+  // rank, from 1.
+  Agreement(comm::Store& store, std::vector<int> ranks, int index, int64_t count,
+            const std::string& what, comm::Milliseconds timeout)
       : store_(store),
         ranks_(std::move(ranks)),
         rank_(index),
         size_(static_cast<int>(ranks_.size())),
-        prefix_("agreement " + what),
+        count_(count),
+        prefix_(fmt::format("agreement {} {}", count, what)),
         timeout_(timeout) {}
 
   // The groups of the whole job as the root has put them together; empty: all are the same.
@@ -165,11 +167,12 @@ class Agreement {
     }
     if (rank_ != 0) {
       store_.set(up_key(rank_), to_text(groups));
-      const std::string verdict = get(verdict_key(), 0);
+      const std::string verdict = get(verdict_key(count_), 0);
       return verdict == kSame ? Groups() : parse_groups(verdict);
     }
     if (groups.size() == 1) groups.clear();
-    store_.set(verdict_key(), groups.empty() ? std::string(kSame) : to_text(groups));
+    store_.set(verdict_key(count_), groups.empty() ? std::string(kSame) : to_text(groups));
+    store_.erase(verdict_key(count_ - 1));  // all ranks have read it before they came here
     return groups;
   }
 
@@ -193,7 +196,9 @@ class Agreement {
 
  private:
   std::string up_key(int rank) const { return fmt::format("{}/up/{}", prefix_, rank); }
-  std::string verdict_key() const { return prefix_ + "/verdict"; }
+  std::string verdict_key(int64_t count) const {  // the same, whatever the ranks agree on
+    return fmt::format("agreement {}/verdict of {} from {}", count, size_, ranks_[0]);
+  }
   std::string statement_key(const std::string& digest) const {
     return fmt::format("{}/statement/{}", prefix_, digest);
   }
@@ -210,6 +215,7 @@ class Agreement {
   comm::Store& store_;
   const std::vector<int> ranks_;  // of the job
   const int rank_, size_;         // among them
+  const int64_t count_;
   const std::string prefix_;
   const comm::Milliseconds timeout_;
 };
@@ -230,10 +236,10 @@ void agree(comm::Store& store, int rank, int size, const std::string& what,
 
 void agree(comm::Store& store, int rank, std::span<const int> ranks, const std::string& what,
            const Statement& statement, comm::Milliseconds timeout) {
-  const std::string name = numbered(store, rank, what);
+  const int64_t count = next_count(store, rank);
   if (ranks.size() == 1) return;
   const auto index = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  Agreement agreement(store, {ranks.begin(), ranks.end()}, index, name, timeout);
+  Agreement agreement(store, {ranks.begin(), ranks.end()}, index, count, what, timeout);
   const Groups groups = agreement.collect(statement.digest());
   if (!groups.empty()) agreement.refuse(groups, statement);
 }
@@ -241,7 +247,7 @@ void agree(comm::Store& store, int rank, std::span<const int> ranks, const std::
 std::vector<std::string> hear_all(comm::Store& store, int rank, std::span<const int> speakers,
                                   const std::string& what, const std::string& word,
                                   comm::Milliseconds timeout) {
-  const std::string prefix = "agreement " + numbered(store, rank, what);
+  const std::string prefix = fmt::format("agreement {} {}", next_count(store, rank), what);
   const auto key = [&](int speaker) { return fmt::format("{}/word/{}", prefix, speaker); };
   if (std::find(speakers.begin(), speakers.end(), rank) != speakers.end()) {
     store.set(key(rank), word);
@@ -253,15 +259,14 @@ std::vector<std::string> hear_all(comm::Store& store, int rank, std::span<const 
   return words;
 }
 
-std::vector<std::string> distinct_words(comm::Store& store, int rank, int size,
-                                        const std::string& what, const std::string& word,
-                                        comm::Milliseconds timeout) {
-  if (size == 1) return {word};
-  const Groups groups =
-      Agreement(store, all_ranks(size), rank, numbered(store, rank, what), timeout).collect(word);
-  if (groups.empty()) return {word};
-  std::vector<std::string> words;
-  for (const auto& [each, group] : groups) words.push_back(each);
+std::vector<Word> distinct_words(comm::Store& store, int rank, int size, const std::string& what,
+                                 const std::string& word, comm::Milliseconds timeout) {
+  if (size == 1) return {{word}};
+  const int64_t count = next_count(store, rank);
+  const Groups groups = Agreement(store, all_ranks(size), rank, count, what, timeout).collect(word);
+  if (groups.empty()) return {{word}};
+  std::vector<Word> words;
+  for (const auto& [each, group] : groups) words.push_back({each, ranks_text(group)});
   return words;
 }
 

@@ -41,10 +41,13 @@ std::vector<std::string> hear_all(comm::Store& store, int rank, std::span<const 
                                   const std::string& what, const std::string& word,
                                   comm::Milliseconds timeout);
 
+// A word that some ranks say, and who: "ranks 0, 2"; nobody is named where all say the same.
+struct Word {
+  std::string text, ranks = {};
+};
 // The words that the ranks say, each once: one word where all say the same. Over the same tree; all
 // ranks call it in the same order. CommError as agree().
-std::vector<std::string> distinct_words(comm::Store& store, int rank, int size,
-                                        const std::string& what, const std::string& word,
-                                        comm::Milliseconds timeout);
+std::vector<Word> distinct_words(comm::Store& store, int rank, int size, const std::string& what,
+                                 const std::string& word, comm::Milliseconds timeout);
 
 }  // namespace monograph::session

@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "base/message_of.h"
+#include "frontend/session/guards.h"
 #include "frontend/session/monograph.h"
 #include "frontend/session/segments.h"
 #include "frontend/trace/host_read.h"
@@ -123,16 +125,100 @@ TEST_P(BreaksTest, PastTheLimitCallsRunOpByOpAndTheCauseIsNamed) {
   EXPECT_EQ(step.num_signatures(), 2);
   EXPECT_EQ(step.num_eager_calls(), 3);
   EXPECT_THAT(warning, HasSubstr("'scaled' was compiled 2 times, its recompile_limit"));
-  EXPECT_THAT(
-      warning,
-      HasSubstr("item() reads the value of f32[] on the host: expected 1, got 3 (used at "));
+  EXPECT_THAT(warning,
+              HasSubstr("item() reads the value of f32[] on the host and uses it as a number at "));
+  EXPECT_THAT(warning, HasSubstr(": expected 1, got 3 (used at "));
   EXPECT_THAT(warning, HasSubstr("breaks_test.cc"));
   EXPECT_THAT(warning, HasSubstr("a scalar tensor broadcasts wherever a number may stand"));
   EXPECT_EQ(warning.find("warning:", 5), std::string::npos);  // once
 }
 
+// The number is another in each step, but only its side of the limit decides what is computed.
+TEST_P(BreaksTest, ANumberThatOnlyDecidesABranchIsNoNewPath) {
+  CompileOptions limited = options();
+  limited.recompile_limit = 2;
+  Compiled step =
+      compile([](const Tensor& x) { return amax(x).item() > 10 ? sum(x) * 2.0 : sum(x); }, limited);
+  for (const float top : {1, 2, 20, 3, 30, 4, 40}) {
+    EXPECT_EQ(step(row({top, 1})).loss(), (top + 1) * (top > 10 ? 2 : 1));
+  }
+  EXPECT_EQ(step.num_signatures(), 2);
+  EXPECT_EQ(step.num_eager_calls(), 0);
+  ASSERT_EQ(step.guard_misses().size(), 1u);
+  const GuardMiss& miss = step.guard_misses()[0];
+  EXPECT_THAT(miss.guard, HasSubstr("item() reads the value of f32[] on the host and branches on"));
+  EXPECT_THAT(miss.fix, HasSubstr("use where(condition, a, b) or cond("));
+}
+
+// What the host does with the elements may use what was read before: this step's number.
+TEST_P(BreaksTest, OnAKnownPathHostFunctionsSeeTheNewNumbers) {
+  std::vector<double> seen;
+  Compiled step = compile(
+      [&](const Tensor& x) {
+        const double top = amax(x).item();
+        trace::host_call(
+            [&seen, top](std::span<const ir::Literal>) {
+              seen.push_back(top);
+              return std::vector<ir::Literal>();
+            },
+            {x}, {});
+        return sum(x);
+      },
+      options());
+  for (const float top : {1, 2, 2, 5}) EXPECT_EQ(step(row({top, 1})).loss(), top + 1);
+  EXPECT_THAT(seen, testing::ElementsAre(1, 2, 2, 5));
+  EXPECT_EQ(step.num_signatures(), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, BreaksTest, testing::Values("interpret", "cpu"),
                          [](const auto& backend) { return backend.param; });
+
+// softplus on the host; the registry has no such op.
+trace::HostOps host_softplus() {
+  trace::HostOp op;
+  op.types = [](std::span<const ir::TensorType> types) {
+    return std::vector<ir::TensorType>(types.begin(), types.end());
+  };
+  op.function = [](std::span<const ir::Literal> in) {
+    return std::vector<ir::Literal>{ir::Literal::from(
+        in[0].type(), [&](int64_t i) { return std::log1p(std::exp(in[0].get(i))); })};
+  };
+  return {{"softplus", op}};
+}
+
+TEST_P(BreaksTest, AnOpThatIsNotRegisteredRunsOnTheHost) {
+  CompileOptions with = options();
+  with.host_ops = host_softplus();
+  const auto function = [](const Tensor& x) {
+    return sum(trace::emit("softplus", {x * 2.0})) + amax(x);
+  };
+  const int line = __LINE__ - 2;
+  Compiled step = compile(function, with);
+  for (const float at : {0.f, 1.f}) {
+    EXPECT_NEAR(step(row({at, 1})).loss(),
+                std::log1p(std::exp(2 * at)) + std::log1p(std::exp(2)) + 1, 1e-5);
+  }
+  EXPECT_EQ(step.num_signatures(), 1);
+  ASSERT_EQ(step.breaks().size(), 1u);
+  EXPECT_EQ(step.breaks()[0].place.line, line);
+  EXPECT_EQ(step.breaks()[0].reason(), "op 'softplus' is not registered and runs on the host");
+  with.fullgraph = true;
+  EXPECT_THAT(message_of([&] {
+                compile(function, with)(row({1, 2}));
+              }),
+              AllOf(HasSubstr("graph break: op 'softplus' is not registered"),
+                    HasSubstr(fmt::format("breaks_test.cc:{}", line)),
+                    HasSubstr("write it with ops, or call it before or after the step")));
+}
+
+TEST(BreaksTest, AnOpThatNobodyKnowsIsAnErrorAtItsLine) {
+  const std::string message = message_of([] {
+    compile([](const Tensor& x) { return sum(trace::emit("softplus", {x})); })(row({1, 2}));
+  });
+  EXPECT_THAT(message, HasSubstr("unknown op 'softplus': the nearest is '"));
+  EXPECT_THAT(message, HasSubstr("give CompileOptions::host_ops a function for it"));
+  EXPECT_THAT(message, HasSubstr("breaks_test.cc:"));
+}
 
 TEST(BreaksTest, FullgraphMakesABreakAnErrorAtItsLine) {
   Compiled step = compile([](const Tensor& x) { return x * sum(x).item(); }, {.fullgraph = true});

@@ -23,13 +23,15 @@ struct Compiled::Data {
   Variant* last = nullptr;
   std::vector<GuardMiss> misses;
   std::vector<std::string> specializations;
-  std::string pass_failure;  // of the last graph; empty: none
+  Fallback pass_fallback;  // of the last graph: passes that it was compiled without
+  bool has_hung = false;   // one of the user's passes: none of them is run again
   int64_t num_eager_calls = 0;
+  bool has_exchanges = false;  // on some path that was traced
 
   const Mesh& mesh_now() const { return mesh->context; }
   std::string input_name(size_t index) const;
-  // With suppress_errors a graph that they fail on stays as it was traced, and pass_failure says
-  // why.
+  // A graph that they fail on, or hang, stays as it was traced, where the options say so, and
+  // pass_fallback says why.
   void run_user_passes(ir::Graph& graph);
 
   // Dynamic sizes (build_dynamic.cc).

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "compiler/dynamic_program.h"
+#include "frontend/session/pass_fuse.h"
 #include "frontend/session/state_storage.h"
+#include "frontend/session/statement.h"
 
 namespace monograph::session {
 namespace {
@@ -153,13 +155,49 @@ class DynamicCpu : public DynamicExecutable {
 
 }  // namespace
 
+namespace {
+
+// compile_dynamic within the limits of the options.
+std::shared_ptr<compiler::DynamicProgram> compile_within_limits(
+    const ir::SizeGrid& grid, std::span<const ir::Graph* const> traced, passes::StateLayout& states,
+    const CompileOptions& options, const runtime::MeshContext* mesh, std::string& why) {
+  if (!has_pass_fuse(options)) {
+    return compiler::compile_dynamic(grid, traced, states, pass_options(options), why);
+  }
+  struct Job {
+    ir::SizeGrid grid;
+    std::vector<std::unique_ptr<ir::Graph>> graphs;
+    passes::StateLayout layout;
+    compiler::PassOptions passes;
+    PassProgress progress = {};
+    std::string why = {};
+    std::shared_ptr<compiler::DynamicProgram> program = nullptr;
+    void run() {
+      passes.on_begin = [this](std::string_view pass) { progress.begin(pass); };
+      std::vector<const ir::Graph*> all;
+      for (const auto& graph : graphs) all.push_back(graph.get());
+      program = compiler::compile_dynamic(grid, all, layout, passes, why);
+    }
+  };
+  const std::shared_ptr<Job> job(new Job{grid, {}, states, pass_options(options)});
+  for (const ir::Graph* graph : traced) job->graphs.push_back(graph->clone());
+  if (!has_collectives(*traced[0])) mesh = nullptr;
+  const Fallback outcome =
+      run_passes_within_limits(options, mesh, job->progress, [job] { job->run(); });
+  why = outcome.cause.empty() ? job->why : outcome.cause;
+  if (!outcome.cause.empty()) return nullptr;
+  states = std::move(job->layout);
+  return std::move(job->program);
+}
+
+}  // namespace
+
 std::unique_ptr<DynamicExecutable> make_dynamic_cpu(const ir::SizeGrid& grid,
                                                     std::span<const ir::Graph* const> traced,
                                                     CpuStates& states,
                                                     const CompileOptions& options, Mesh mesh,
                                                     std::string& why) {
-  auto program =
-      compiler::compile_dynamic(grid, traced, states.layout(), pass_options(options), why);
+  auto program = compile_within_limits(grid, traced, states.layout(), options, mesh.get(), why);
   states.fit_layout();
   if (program == nullptr) return nullptr;
   return std::make_unique<DynamicCpu>(std::move(program), states, options, std::move(mesh));

@@ -1,6 +1,7 @@
 #include "frontend/session/executable.h"
 
 #include "base/error.h"
+#include "frontend/session/pass_fuse.h"
 #include "frontend/session/state_storage.h"
 
 namespace monograph::session {
@@ -21,6 +22,11 @@ compiler::PassOptions pass_options(const CompileOptions& options) {
           .deterministic = options.deterministic,
           .loss_chunk_bytes = options.loss_chunk_bytes,
           .records_lineage = options.records_lineage};
+}
+
+std::span<const compiler::PipelineStep> pipeline_of(const CompileOptions& options) {
+  if (options.pipeline.empty()) return compiler::pipeline();
+  return options.pipeline;
 }
 
 namespace {
@@ -44,7 +50,8 @@ class Null : public Executable {
   Null(const ir::Graph& graph, const CompileOptions& options) {
     passes::StateLayout states;
     const compiler::PassOptions passes = pass_options(options);
-    build_.compilation = compiler::compile(graph, states, passes, memory_budget(options));
+    build_.compilation =
+        compiler::compile(graph, states, passes, memory_budget(options), pipeline_of(options));
     if (!passes.device.is_cuda()) return;
     build_.cuda_kernels =
         codegen::cuda::compile_loops(build_.compilation.program.kernels, passes.device);
@@ -60,20 +67,20 @@ class Null : public Executable {
 
 class Cpu : public Executable {
  public:
-  Cpu(const ir::Graph& graph, CpuStates& states, const CompileOptions& options, Mesh mesh)
+  Cpu(compiler::Compilation compilation, CpuStates& states, const CompileOptions& options,
+      Mesh mesh, bool compiles)
       : states_(states), mesh_(std::move(mesh)) {
-    build_.compilation =
-        compiler::compile(graph, states.layout(), pass_options(options), memory_budget(options));
+    build_.compilation = std::move(compilation);
     states.fit_layout();
     const auto compile = [this](const codegen::CompileOptions& with) {
       return codegen::compile_loops(program().kernels, with);
     };
-    supply_ = std::make_unique<KernelSupply>(program(), compile, options, mesh_);
+    if (compiles) supply_ = std::make_unique<KernelSupply>(program(), compile, options, mesh_);
     note_supply();
   }
 
   std::vector<ir::Literal> run(const runtime::InputMap& inputs) override {
-    const bool has_other_kernels = supply_->update();
+    const bool has_other_kernels = supply_ && supply_->update();
     note_supply();
     bind(has_other_kernels);
     for (const ir::ProgramTensor& input : program().inputs) {
@@ -102,6 +109,7 @@ class Cpu : public Executable {
   const ir::Program& program() const { return build_.compilation.program; }
 
   void note_supply() {
+    if (!supply_) return;
     build_.fallback = supply_->fallback();
     if (build_.kernels.functions.empty()) build_.kernels = supply_->compiled();
   }
@@ -111,8 +119,9 @@ class Cpu : public Executable {
     if (executor_ && !has_other_kernels && bound_to_ == states_.num_moves()) return;
     bound_to_ = states_.num_moves();
     executor_.reset();  // first: it holds memory of the ranks' communicators
-    auto kernels = supply_->is_eager() ? eager_kernels(program().kernels)
-                                       : runtime::as_kernels(supply_->compiled().functions);
+    auto kernels = !supply_ || supply_->is_eager()
+                       ? eager_kernels(program().kernels)
+                       : runtime::as_kernels(supply_->compiled().functions);
     executor_ = std::make_unique<runtime::Executor>(program(), std::move(kernels), states_.bases(),
                                                     mesh_.get());
     executor_->measure_steps(is_measuring_);
@@ -121,7 +130,7 @@ class Cpu : public Executable {
   CpuStates& states_;
   const Mesh mesh_;
   Build build_;
-  std::unique_ptr<KernelSupply> supply_;
+  std::unique_ptr<KernelSupply> supply_;  // null: never compiled
   std::unique_ptr<runtime::Executor> executor_;
   int64_t bound_to_ = -1;
   bool is_measuring_ = false;
@@ -138,9 +147,28 @@ std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptio
   return std::make_unique<Null>(graph, options);
 }
 
+namespace {
+
+std::unique_ptr<Executable> make(const ir::Graph& graph, CpuStates& states,
+                                 const CompileOptions& options, Mesh mesh, Fallback& fallback,
+                                 bool compiles) {
+  std::optional<compiler::Compilation> compilation =
+      compile_within_limits(graph, states.layout(), options, mesh.get(), fallback);
+  if (!compilation) return nullptr;
+  return std::make_unique<Cpu>(std::move(*compilation), states, options, std::move(mesh), compiles);
+}
+
+}  // namespace
+
 std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
-                                     const CompileOptions& options, Mesh mesh) {
-  return std::make_unique<Cpu>(graph, states, options, std::move(mesh));
+                                     const CompileOptions& options, Mesh mesh, Fallback& fallback) {
+  return make(graph, states, options, std::move(mesh), fallback, true);
+}
+
+std::unique_ptr<Executable> make_uncompiled_cpu(const ir::Graph& graph, CpuStates& states,
+                                                const CompileOptions& options, Mesh mesh,
+                                                Fallback& fallback) {
+  return make(graph, states, options, std::move(mesh), fallback, false);
 }
 
 }  // namespace monograph::session

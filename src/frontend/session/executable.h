@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "codegen/cpu/compile.h"
@@ -51,13 +52,20 @@ class Executable {
 };
 
 compiler::PassOptions pass_options(const CompileOptions& options);
+std::span<const compiler::PipelineStep> pipeline_of(const CompileOptions& options);
 
 using Mesh = std::shared_ptr<const runtime::MeshContext>;
 
 // Each makes the executable of one backend. The states must outlive it. `mesh`: null for one rank.
 std::unique_ptr<Executable> make_interpreted(const ir::Graph& graph, HostStates& states, Mesh mesh);
 std::unique_ptr<Executable> make_null(const ir::Graph& graph, const CompileOptions& options);
+// Where passes hang or fail within the options, `fallback` says so, and null is what no pass could
+// make a Program of.
 std::unique_ptr<Executable> make_cpu(const ir::Graph& graph, CpuStates& states,
-                                     const CompileOptions& options, Mesh mesh);
+                                     const CompileOptions& options, Mesh mesh, Fallback& fallback);
+// The same Program on kernels that were compiled ahead (eager_kernels): no compiler runs.
+std::unique_ptr<Executable> make_uncompiled_cpu(const ir::Graph& graph, CpuStates& states,
+                                                const CompileOptions& options, Mesh mesh,
+                                                Fallback& fallback);
 
 }  // namespace monograph::session

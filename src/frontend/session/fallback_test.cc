@@ -90,9 +90,10 @@ class FallbackTest : public testing::Test {
       const ir::Literal x = tokens(i, rank * rows, rows, kBlock);
       const ir::Literal y = tokens(i + 1, rank * rows, rows, 1);
       outcome.losses.push_back(step(x, y).loss());
-      const Build& build = *step.executable({x.type(), y.type()}).build();
-      outcome.fallback = build.fallback;
-      outcome.num_kernels = static_cast<int>(build.kernels.functions.size());
+      if (const Build* build = step.executable({x.type(), y.type()}).build()) {
+        outcome.fallback = build->fallback;
+        outcome.num_kernels = static_cast<int>(build->kernels.functions.size());
+      }
       if (is_over(outcome)) break;
     }
     return outcome;
@@ -103,6 +104,11 @@ class FallbackTest : public testing::Test {
 
   fs::path folder_;
 };
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 void expect_near(const std::vector<double>& found, const std::vector<double>& expected) {
   for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
@@ -127,8 +133,7 @@ TEST_F(FallbackTest, TrainsWhileTheCompilerWorksAndThenTakesItsKernels) {
   EXPECT_GT(outcome.fallback.swapped_after_ns, 900'000'000);
   EXPECT_GT(outcome.num_kernels, 0);
   expect_near(outcome.losses, usual_losses());
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = text_of(path);
   EXPECT_THAT(text,
               HasSubstr(R"("event":"compile_timeout","frame_key":"train_step#1","graph_hash")"));
   EXPECT_THAT(text, HasSubstr(R"("event":"swap_in","frame_key":"train_step#1")"));
@@ -207,6 +212,84 @@ TEST_F(FallbackTest, AStepOfManySizesOutlivesACompilerThatFails) {
         4.0 * static_cast<double>(size));
   }
   EXPECT_EQ(step.num_signatures(), 1);
+}
+
+bool hang(ir::Graph&, passes::PassContext&) {
+  std::this_thread::sleep_for(std::chrono::hours(1));
+  return false;
+}
+bool change_nothing(ir::Graph&, passes::PassContext&) {
+  return false;
+}
+bool fail(ir::Graph&, passes::PassContext&) {
+  throw_internal_error("no such luck");
+}
+
+// The compiler's pipeline with a pass of ours in the middle.
+std::vector<compiler::PipelineStep> pipeline_with(passes::Pass pass, std::string_view name,
+                                                  bool is_required = false) {
+  const auto known = compiler::pipeline();
+  std::vector<compiler::PipelineStep> steps(known.begin(), known.end());
+  steps.insert(steps.begin() + 8, {name, pass, "a test", is_required});
+  return steps;
+}
+
+// Those that lowering can do without are left out; a required one leaves the step to the oracle.
+TEST_F(FallbackTest, PassesThatHangOrFailAreLeftOut) {
+  const std::vector<double> expected = usual_losses();
+  for (const bool is_required : {false, true}) {
+    for (const bool hangs : {false, true}) {
+      CompileOptions with = options("g++", hangs ? "1" : "0");
+      with.pipeline = pipeline_with(hangs ? hang : fail, "planted", is_required);
+      with.suppress_errors = !hangs;
+      const std::string path = (folder_ / fmt::format("events{}{}", is_required, hangs)).string();
+      EventLog events(path, parse_event_levels("info"));
+      testing::internal::CaptureStderr();
+      const Outcome outcome = train(with, five_steps, &events);
+      const std::string warning = testing::internal::GetCapturedStderr();
+      const std::string why = hangs ? "pass 'planted' has not ended" : "no such luck";
+      EXPECT_THAT(warning, HasSubstr("'train_step' is compiled without most passes: "));
+      EXPECT_THAT(warning, HasSubstr(why));
+      EXPECT_EQ(warning.find("runs op by op") != warning.npos, is_required);
+      EXPECT_THAT(text_of(path),
+                  HasSubstr(hangs ? R"("event":"compile_timeout")" : R"("event":"fallback")"));
+      EXPECT_THAT(text_of(path), HasSubstr(why));
+      expect_near(outcome.losses, expected);
+      if (!hangs) {
+        EXPECT_EQ(outcome.num_kernels > 0, !is_required);
+      }
+    }
+  }
+}
+
+TEST_F(FallbackTest, APassOfTheUserThatHangsIsLeftOut) {
+  CompileOptions with = options("g++", "1");
+  with.user_passes = {{"endless", hang, "a test"}};
+  testing::internal::CaptureStderr();
+  const Outcome outcome = train(with, five_steps);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("compiled without its user_passes: compile timeout after 1"));
+  expect_near(outcome.losses, usual_losses());
+}
+
+TEST_F(FallbackTest, APassThatFailsIsAnErrorIfErrorsAreNotSuppressed) {
+  CompileOptions with = options("g++", "60");
+  with.pipeline = pipeline_with(fail, "planted");
+  EXPECT_THROW(train(with, five_steps), InternalError);
+}
+
+// One rank's passes are late: all ranks leave them out, so that they have one Program.
+TEST_F(FallbackTest, OneRankWithLatePassesOfTwoHoldsBoth) {
+  std::vector<Outcome> outcomes(2);
+  comm::run_ranks(2, [&](comm::World& world) {
+    omp_set_num_threads(1);
+    CompileOptions with = options("g++", "1", world.rank);
+    with.pipeline = pipeline_with(world.rank == 1 ? hang : change_nothing, "planted");
+    outcomes[world.rank] = train(with, five_steps, nullptr,
+                                 runtime::make_mesh_context(ir::Mesh({{"data", 2}}), world));
+  });
+  EXPECT_EQ(outcomes[0].losses, outcomes[1].losses);
+  expect_near(outcomes[0].losses, usual_losses());
 }
 
 // One rank's compiler is slow: all begin without compiled kernels, and all take them in one step.

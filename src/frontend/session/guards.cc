@@ -196,8 +196,21 @@ std::vector<GuardMiss> nearest_misses(std::span<const Guards* const> known, cons
   return fewest;
 }
 
-GuardMiss read_miss(const trace::HostRead& read, double expected, double given) {
-  return {read.reason(), fmt::format("{}", expected), fmt::format("{}", given), read.advice(),
+GuardMiss read_miss(const trace::HostRead& read, double expected, double given,
+                    const std::optional<NumberUse>& use) {
+  std::string what = read.reason();
+  std::string fix = read.advice();
+  if (use && read.kind == trace::HostRead::Kind::kItem) {
+    const std::string place =
+        use->place.file.empty() ? "" : fmt::format(" at {}:{}", use->place.file, use->place.line);
+    what += use->is_number ? " and uses it as a number" : " and branches on it";
+    what += place;
+    fix = use->is_number
+              ? "keep it a tensor: a scalar tensor broadcasts wherever a number may stand"
+              : "use where(condition, a, b) or cond(condition, then, otherwise, {...}), which stay "
+                "in the graph; a number of trips: while_loop()";
+  }
+  return {std::move(what), fmt::format("{}", expected), fmt::format("{}", given), std::move(fix),
           read.place};
 }
 

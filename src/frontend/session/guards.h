@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,8 +80,18 @@ std::vector<InputGuard> static_guards(const CallFacts& call);
 std::vector<GuardMiss> nearest_misses(std::span<const Guards* const> known, const CallFacts& call,
                                       std::span<const std::string> names);
 
+// How a number read on the host enters the graph: as a number of it, or by a branch of the
+// function. `place`: of the first node that is another with another number.
+struct NumberUse {
+  bool is_number = false;
+  ir::Provenance place;
+};
+// Of two traces that read different numbers; empty where they are equal. (paths.cc)
+std::optional<NumberUse> number_use(const ir::Graph& before, const ir::Graph& now);
+
 // The same for a path that was traced with another number read on the host.
-GuardMiss read_miss(const trace::HostRead& read, double expected, double given);
+GuardMiss read_miss(const trace::HostRead& read, double expected, double given,
+                    const std::optional<NumberUse>& use);
 
 std::string to_text(std::span<const GuardMiss> misses);  // "; " between them
 

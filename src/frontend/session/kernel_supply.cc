@@ -116,11 +116,12 @@ void KernelSupply::show_progress(double seconds) const {
 KernelSupply::Progress KernelSupply::agreed(Progress own) {
   if (!asks_ranks_) return own;
   static constexpr const char* kWords[] = {"compiling", "ready", "failed"};
-  const std::vector<std::string> words =
+  const std::vector<Word> words =
       distinct_words(*mesh_->store, mesh_->rank, static_cast<int>(mesh_->mesh.num_ranks()),
                      "kernels of " + options_.name, kWords[static_cast<int>(own)], mesh_->timeout);
   if (words.size() == 1) return own;
-  const bool has_failure = std::find(words.begin(), words.end(), "failed") != words.end();
+  const bool has_failure = std::any_of(words.begin(), words.end(),
+                                       [](const Word& word) { return word.text == "failed"; });
   return has_failure ? Progress::kFailed : Progress::kRunning;
 }
 

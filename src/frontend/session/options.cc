@@ -232,6 +232,11 @@ void check_options(const CompileOptions& options) {
         "size of inputs",
         options.backend);
   }
+  if (is_dynamic && !options.pipeline.empty()) {
+    throw_user_error(
+        "a pipeline of passes for a step with dynamic sizes: they are compiled by the compiler's "
+        "own; use one size of inputs");
+  }
   if (is_dynamic && !options.memory_budget.empty()) {
     throw_user_error(
         "option memory_budget='{}' of a step with dynamic sizes: its memory is planned for the "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "frontend/trace/host_read.h"
 
 namespace monograph::session {
 
@@ -51,12 +52,14 @@ struct CompileOptions {
   int64_t loss_chunk_bytes = 0;
   bool records_lineage = false;  // which node became which, pass by pass: for explaining
   // Seconds after which the step runs without its compiled kernels until they are there (see
-  // KernelSupply); "0": waits for them; "auto": what suits the kernels.
+  // KernelSupply), and without passes that have not ended (pass_fuse.h); "0": waits for them;
+  // "auto": what suits the kernels.
   std::string compile_timeout = "0";
-  bool suppress_errors = false;  // a compiler that fails is a warning, and the step runs so, too
-  std::string compiler = {};     // of kernels: a g++, with arguments; empty: $CXX, else g++
-  std::string cache_dir = {};    // of compiled kernels, with ${VARIABLES}; empty: the user's
-  std::string dump_dir = {};     // the graph before and after each pass, as text files
+  // A compiler or a pass that fails is a warning, and the step runs without it.
+  bool suppress_errors = false;
+  std::string compiler = {};   // of kernels: a g++, with arguments; empty: $CXX, else g++
+  std::string cache_dir = {};  // of compiled kernels, with ${VARIABLES}; empty: the user's
+  std::string dump_dir = {};   // the graph before and after each pass, as text files
   // 0: collectives as written; 1: gradients in buckets; 2: beside the computation, too.
   int64_t comm_optimization_level = 2;
   // Sizes of buckets follow from it. Nothing: LinkModel's own numbers, on GPUs those of nvlink().
@@ -69,6 +72,11 @@ struct CompileOptions {
   bool dynamic = false;
   // Passes of the user's own, run in order on the traced graph.
   std::vector<compiler::PipelineStep> user_passes = {};
+  // Ops that the registry has not and the host does: graph breaks (docs/graph_breaks.md).
+  trace::HostOps host_ops = {};
+  // In place of compiler::pipeline(), to try another order or a pass of one's own in the middle;
+  // empty: that one.
+  std::vector<compiler::PipelineStep> pipeline = {};
 };
 
 // Of the option; kAutomaticTimeout for "auto". UserError when it is neither.

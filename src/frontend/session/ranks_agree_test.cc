@@ -105,6 +105,70 @@ TEST(Agreement, ARecompileTakesEffectInTheSameStepOnAllRanksHoweverSlowOneIs) {
   });
 }
 
+// What three ranks' errors say when they read `number(rank, call)` in call 0, 1, ... and branch on
+// it; one of the paths has an exchange.
+template <typename Number>
+std::vector<std::string> errors_of_branches(int num_calls, Number number) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  const auto body = [&](comm::World& world) {
+    omp_set_num_threads(1);
+    const ir::Mesh mesh = data_mesh(3);
+    const auto context = runtime::make_mesh_context(mesh, world);
+    context->timeout = comm::Milliseconds(500);
+    Session session({.mesh = context});
+    Compiled step = session.compile([&](const Tensor& x) {
+      const Tensor y = x * 2.0;
+      if (sum(x).item() > 10) return sum(trace::all_reduce(y, mesh, "data"));
+      return sum(y);
+    });
+    try {
+      for (int call = 0; call < num_calls; ++call) {
+        const auto x = ir::Literal::from({ir::DType::kF32, {1}},
+                                         [&](int64_t) { return number(world.rank, call); });
+        const double all = number(0, call) + number(1, call) + number(2, call);
+        const double expected =
+            2 * (number(world.rank, call) > 10 ? all : number(world.rank, call));
+        EXPECT_EQ(step(x).loss(), expected);
+      }
+    } catch (const std::runtime_error& error) {
+      const std::lock_guard lock(mutex);
+      messages.emplace_back(error.what());
+    }
+  };
+  comm::run_ranks(3, body);
+  return messages;
+}
+
+TEST(Agreement, RanksThatReadOneNumberTakeOnePath) {
+  EXPECT_THAT(errors_of_branches(5, [](int, int call) { return call % 2 == 0 ? 20 + call : call; }),
+              testing::IsEmpty());
+}
+
+TEST(Agreement, ANumberThatGuardsAnExchangeMustBeEqualOnAllRanks) {
+  const auto messages = errors_of_branches(
+      4, [](int rank, int call) { return rank == 1 && call == 3 ? 2 : 20 + call; });
+  ASSERT_THAT(messages, testing::SizeIs(3));
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr("item() reads the value of f32[] on the host, and ranks read "
+                                   "different numbers: "));
+    EXPECT_THAT(message, HasSubstr("2 on rank 1"));
+    EXPECT_THAT(message, HasSubstr("23 on ranks 0, 2"));
+    EXPECT_THAT(message, HasSubstr("ranks_agree_test.cc:"));
+    EXPECT_THAT(message, HasSubstr("reduce it over the ranks before it is read"));
+  }
+}
+
+// In the first call no rank knows yet that a path has an exchange.
+TEST(Agreement, ANumberThatGuardsAnExchangeIsNamedInTheFirstCallToo) {
+  const auto messages = errors_of_branches(1, [](int rank, int) { return rank == 1 ? 2 : 20; });
+  ASSERT_THAT(messages, testing::SizeIs(2));
+  EXPECT_THAT(messages, testing::Each(HasSubstr("item() reads the value of f32[] on the host: 20 "
+                                                "here, at ")));
+  EXPECT_THAT(messages,
+              testing::Each(HasSubstr("ranks that read another number take another path")));
+}
+
 // One rank alone meets a new shape: it waits for the others' agreement, they wait for its part.
 TEST(Agreement, ARankThatRecompilesAloneIsNamed) {
   std::mutex mutex;

@@ -79,8 +79,8 @@ void agree_in_stages(const runtime::MeshContext& mesh, const std::string& what,
 
 void warn_of_limit(const CompileOptions& options, const std::string& reason) {
   fmt::print(stderr,
-             "warning: '{}' was compiled {} times, its recompile_limit; other calls run op by op, "
-             "slowly. The last cause: {}\n",
+             "warning: '{}' was compiled {} times, its recompile_limit; other calls run without "
+             "compiled kernels, slower. The last cause: {}\n",
              options.name, options.recompile_limit, reason);
 }
 
@@ -108,11 +108,13 @@ trace::Outputs outputs_of(trace::Outputs outputs) {
   return outputs;
 }
 
-Compiled::Variant& Compiled::build(Call& call) {
+// `traced`: the call's trace, after the user's passes; null: it is made here.
+Compiled::Variant& Compiled::build(Call& call, std::unique_ptr<Variant> traced) {
   const auto start = Clock::now();
-  std::unique_ptr<Variant> variant = data_->build_dynamic(*this, call);
-  const bool is_dynamic = variant != nullptr;
-  if (!is_dynamic) {
+  std::unique_ptr<Variant> variant = std::move(traced);
+  if (variant == nullptr) variant = data_->build_dynamic(*this, call);
+  const bool is_dynamic = variant != nullptr && variant->dynamic != nullptr;
+  if (variant == nullptr) {
     variant = trace(call);
     data_->run_user_passes(*variant->graph);
   }
@@ -124,10 +126,11 @@ Compiled::Variant& Compiled::build(Call& call) {
   } else if (data_->options.verify != "off") {
     verify(*variant->graph, data_->options.verify);
   }
+  data_->has_exchanges = data_->has_exchanges || has_collectives(*variant->graph);
   agree_with_ranks(*variant);
   Variant& built = *variant;
   built.frame_key = fmt::format("{}#{}", data_->options.name, data_->variants.size() + 1);
-  if (!data_->variants.empty()) data_->misses = misses_of(call);
+  if (!data_->variants.empty()) data_->misses = misses_of(call, *built.graph);
   if (data_->events != nullptr) {
     const std::string& frame_key = built.frame_key;
     if (!data_->variants.empty()) {
@@ -136,9 +139,8 @@ Compiled::Variant& Compiled::build(Call& call) {
     write_breaks(*data_->events, frame_key, built.reads);
     write_build(*data_->events, frame_key, *built.graph, built.record,
                 built.parts.back().executable->build(), data_->options.backend, ns_since(start));
-    if (!data_->pass_failure.empty()) {
-      write_fallback(*data_->events, frame_key, built.record.hash,
-                     {.cause = data_->pass_failure, .is_final = true});
+    if (!data_->pass_fallback.cause.empty()) {
+      write_fallback(*data_->events, frame_key, built.record.hash, data_->pass_fallback);
     }
     built.report_fallback(*data_->events);
   }
@@ -156,21 +158,34 @@ void Compiled::agree_with_ranks(const Variant& variant) const {
   const Statement statement = make_statement(*variant.graph, builds, data_->options, mesh->mesh);
   const auto num_ranks = static_cast<int>(mesh->mesh.num_ranks());
   const bool has_stages = mesh->mesh.has_stages();
-  agree(*mesh->store, mesh->rank, num_ranks, what,
-        has_stages ? part_of_all_stages(statement) : statement, mesh->timeout);
+  try {
+    agree(*mesh->store, mesh->rank, num_ranks, what,
+          has_stages ? part_of_all_stages(statement) : statement, mesh->timeout);
+  } catch (const CommError& error) {
+    const auto read = std::find_if(variant.reads.rbegin(), variant.reads.rend(),
+                                   [](const trace::HostRead& each) { return each.is_number(); });
+    if (read == variant.reads.rend()) throw;
+    const size_t at = variant.reads.size() - 1 - (read - variant.reads.rbegin());
+    throw CommError(fmt::format("{}\n  {}: {} here, at {}:{}; ranks that read another number take "
+                                "another path, perhaps one without exchanges",
+                                error.what(), read->reason(), variant.numbers[at].number,
+                                read->place.file, read->place.line),
+                    error.place());
+  }
   if (has_stages) {
     agree_in_stages(*mesh, what, statement, stage_calls(*variant.graph, builds));
   }
 }
 
-std::vector<GuardMiss> Compiled::misses_of(const Call& call) const {
+std::vector<GuardMiss> Compiled::misses_of(const Call& call, const ir::Graph& traced) const {
   std::vector<const Guards*> known;
   for (const auto& each : data_->variants) {
     known.push_back(&each->guards);
     if (!each->guards.hold(call.facts)) continue;
     const size_t at = each->first_difference(call.journal);
     if (at == call.journal.size()) continue;
-    return {read_miss(each->reads[at], each->numbers[at].number, call.journal[at].number)};
+    return {read_miss(each->reads[at], each->numbers[at].number, call.journal[at].number,
+                      number_use(*each->graph, traced))};
   }
   return nearest_misses(known, call.facts, input_names(call.facts.inputs.size()));
 }
@@ -195,15 +210,25 @@ void Compiled::make_executables(Variant& variant) const {
     for (const Segment& segment : segments) verify(*segment.graph, data_->options.verify);
     variant.record.verify_ns = ns_since(start);
   }
+  for (size_t i = 0; i < segments.size(); ++i) variant.parts[i].segment = std::move(segments[i]);
   for (size_t i = segments.size(); i-- > 0;) {
-    variant.parts[i].segment = std::move(segments[i]);
     const ir::Graph& graph = *variant.parts[i].segment.graph;
     variant.parts[i].executable = make_executable(graph, variant.storage);
+    if (variant.parts[i].executable == nullptr) return interpret(variant);
     const Build* build = variant.parts[i].executable->build();
     if (build == nullptr || data_->options.verify == "off") continue;
     report(analysis::check_units(graph, *build->compilation.graph), data_->options.verify,
            "compiled step");
   }
+}
+
+// Op by op: where no Program could be made, and the options say that the run goes on.
+void Compiled::interpret(Variant& variant) const {
+  HostStates& states = data_->states->host();
+  for (Variant::Part& part : variant.parts) {
+    part.executable = make_interpreted(*part.segment.graph, states, data_->mesh_now());
+  }
+  variant.storage = &states;
 }
 
 std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
@@ -212,7 +237,7 @@ std::unique_ptr<Executable> Compiled::make_executable(const ir::Graph& graph,
   storage = &data_->states->host();
   if (options.backend == "cpu") {
     storage = &data_->states->cpu();
-    return make_cpu(graph, data_->states->cpu(), options, data_->mesh_now());
+    return make_cpu(graph, data_->states->cpu(), options, data_->mesh_now(), data_->pass_fallback);
   }
   if (options.backend == "cuda") {
     const Mesh& mesh = data_->mesh_now();
@@ -278,12 +303,12 @@ std::function<Results()> Compiled::start(Call& call) {
   const runtime::InputMap& named = *call.inputs;
   while (true) {
     Variant* chosen = find(call);
-    if (chosen == nullptr) {
-      if (num_signatures() >= data_->options.recompile_limit) {
-        return [results = run_eagerly(call)] { return results; };
-      }
-      chosen = &build(call);
+    std::unique_ptr<Variant> traced;
+    if (chosen == nullptr) chosen = find_traced(call, traced);
+    if (chosen == nullptr && is_past_limit()) {
+      return [results = run_eagerly(call, std::move(traced))] { return results; };
     }
+    if (chosen == nullptr) chosen = &build(call, std::move(traced));
     data_->last = chosen;
     if (chosen->dynamic != nullptr && !data_->set_sizes(*this, *chosen, call)) continue;
     data_->states->bring(chosen->states, *chosen->storage);
@@ -295,7 +320,9 @@ std::function<Results()> Compiled::start(Call& call) {
         return Results{names, outputs()};
       };
     }
-    std::optional<std::vector<ir::Literal>> values = chosen->run(named, call.journal);
+    std::optional<std::vector<ir::Literal>> values = chosen->run(
+        named, call.journal,
+        [this](const trace::HostRead& read, double number) { check_ranks_read(read, number); });
     if (!values) continue;  // another path: its number is in the journal now
     data_->states->changed(chosen->updated, *chosen->storage);
     if (data_->events != nullptr) chosen->report_fallback(*data_->events);
@@ -303,11 +330,18 @@ std::function<Results()> Compiled::start(Call& call) {
   }
 }
 
-// Traces and interprets: slow, and right for every call.
-Results Compiled::run_eagerly(Call& call) {
-  const std::string reason = to_text(misses_of(call));
-  const std::unique_ptr<Variant> traced = trace(call);
+bool Compiled::is_past_limit() const {
+  return num_signatures() >= data_->options.recompile_limit;
+}
+
+// Without compiling kernels: slower, and right for every call. `traced`: null, or the call's trace.
+Results Compiled::run_eagerly(Call& call, std::unique_ptr<Variant> traced) {
+  if (traced == nullptr) {
+    traced = trace(call);
+    data_->run_user_passes(*traced->graph);
+  }
   if (data_->num_eager_calls++ == 0) {
+    const std::string reason = to_text(misses_of(call, *traced->graph));
     warn_of_limit(data_->options, reason);
     if (data_->events != nullptr) {
       write_recompile_limit(*data_->events, data_->options.name, data_->variants.size(), reason);
@@ -319,11 +353,21 @@ Results Compiled::run_eagerly(Call& call) {
       inputs[traced->reads[i].results[k]->name()] = call.journal[i].literals[k];
     }
   }
-  HostStates& host = data_->states->host();
-  data_->states->bring(traced->states, host);
-  Results results{names_of(*traced->graph),
-                  make_interpreted(*traced->graph, host, data_->mesh_now())->run(inputs)};
-  data_->states->changed(traced->updated, host);
+  const ir::Graph& graph = *traced->graph;
+  const Mesh& mesh = data_->mesh_now();
+  std::unique_ptr<Executable> executable;
+  StateStorage* storage = &data_->states->cpu();
+  if (data_->options.backend == "cpu") {
+    executable = make_uncompiled_cpu(graph, data_->states->cpu(), data_->options, mesh,
+                                     data_->pass_fallback);
+  }
+  if (executable == nullptr) {
+    executable = make_interpreted(graph, data_->states->host(), mesh);
+    storage = &data_->states->host();
+  }
+  data_->states->bring(traced->states, *storage);
+  Results results{names_of(graph), executable->run(inputs)};
+  data_->states->changed(traced->updated, *storage);
   return results;
 }
 
@@ -407,6 +451,10 @@ ir::TensorType Session::state_type(const std::string& name) const {
 
 void Session::set_state(const std::string& name, const ir::Literal& value) {
   states_->set(name, value);
+}
+
+std::string Session::state_device(const std::string& name) const {
+  return states_->device(name);
 }
 
 std::vector<std::string> Session::state_names() const {

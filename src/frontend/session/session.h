@@ -99,7 +99,7 @@ class Compiled {
   // Of dims that were declared dynamic: where the function does something else at other sizes, so
   // that it was compiled for one size; empty where it was compiled for all.
   const std::vector<std::string>& specializations() const;
-  // Calls that were run op by op, past the recompile limit.
+  // Calls past the recompile limit, which were run without compiling anything.
   int64_t num_eager_calls() const;
   Session session() const;
 
@@ -111,16 +111,20 @@ class Compiled {
   explicit Compiled(std::shared_ptr<Data> data) : data_(std::move(data)) {}
   Variant* find(const Call& call) const;
   Variant& variant(const std::vector<ir::TensorType>& inputs);
-  Variant& build(Call& call);
+  Variant* find_traced(Call& call, std::unique_ptr<Variant>& traced) const;
+  Variant& build(Call& call, std::unique_ptr<Variant> traced = nullptr);
   std::unique_ptr<Variant> trace(Call& call) const;
   trace::HostValue read(trace::Trace& trace, const trace::HostRead& read, Call& call) const;
   void declare(const trace::State& state) const;
   void declare_states(const trace::Trace& trace, const ir::Graph& graph) const;
   void make_executables(Variant& variant) const;
+  void interpret(Variant& variant) const;
   void agree_with_ranks(const Variant& variant) const;
   std::unique_ptr<Executable> make_executable(const ir::Graph& graph, StateStorage*& storage) const;
-  Results run_eagerly(Call& call);
-  std::vector<GuardMiss> misses_of(const Call& call) const;
+  bool is_past_limit() const;
+  Results run_eagerly(Call& call, std::unique_ptr<Variant> traced);
+  void check_ranks_read(const trace::HostRead& read, double number) const;
+  std::vector<GuardMiss> misses_of(const Call& call, const ir::Graph& traced) const;
   std::vector<std::string> input_names(size_t count) const;
   const ir::Mesh* mesh_of_call() const;
   std::function<Results()> start(Call& call);
@@ -200,6 +204,8 @@ class Session {
   ir::TensorType state_type(const std::string& name) const;
   void set_state(const std::string& name, const ir::Literal& value);
   std::vector<std::string> state_names() const;
+  // Where the newest value of a state lies, "cpu" or "cuda"; empty before the first step.
+  std::string state_device(const std::string& name) const;
 
   // From now on steps run on this mesh; a function compiled for another is compiled again when it
   // is called next.

@@ -17,6 +17,7 @@ namespace monograph::session {
 class StateStorage {
  public:
   virtual ~StateStorage() = default;
+  virtual std::string device() const { return "cpu"; }  // whose memory it is
   virtual void write(const std::string& name, const ir::Literal& value) = 0;
   // Writes how a state of this type begins, if that is cheaper here than to be given it; otherwise
   // false.

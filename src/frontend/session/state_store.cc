@@ -184,6 +184,12 @@ std::vector<std::string> StateStore::names() const {
   return names;
 }
 
+std::string StateStore::device(const std::string& name) const {
+  const FlatRangeStates::Home* home = flat_.find(name);
+  const Slot& known = slot(home == nullptr ? name : home->range->states.name);
+  return known.current.empty() ? "" : known.current.front()->device();
+}
+
 StateStorage& StateStore::cuda(int local_rank) {
   if (!cuda_) cuda_ = make_cuda_states(local_rank);
   return *cuda_;

@@ -47,6 +47,8 @@ class StateStore {
   void set(const std::string& name, const ir::Literal& value);
   ir::TensorType type(const std::string& name) const;
   std::vector<std::string> names() const;
+  // Where the newest value lies; empty: it is not made yet.
+  std::string device(const std::string& name) const;
 
   HostStates& host() { return host_; }
   CpuStates& cpu() { return cpu_; }

@@ -3,9 +3,11 @@
 
 #include "base/error.h"
 #include "frontend/session/compiled_data.h"
+#include "frontend/session/pass_fuse.h"
 #include "frontend/session/sharding.h"
+#include "frontend/session/statement.h"
 
-// Tracing one call: the guards it holds for, and the values read on the way.
+// Tracing one call, and the guards it holds for.
 namespace monograph::session {
 namespace {
 
@@ -29,19 +31,6 @@ trace::Tensor in_row_major(const trace::Tensor& input, const std::vector<int64_t
     axes[order[place]] = static_cast<int64_t>(place);
   }
   return input.permute(std::move(axes));
-}
-
-// A part of a trace, once, on copies of the states.
-std::vector<ir::Literal> evaluate(const ir::Graph& graph, HostStates& states,
-                                  const runtime::InputMap& inputs, const CompileOptions& options,
-                                  const Mesh& mesh) {
-  if (options.backend != "cpu") {
-    return runtime::interpret(graph, inputs, states.map(), mesh.get());
-  }
-  CpuStates copies;
-  const std::unique_ptr<Executable> executable = make_cpu(graph, copies, options, mesh);
-  for (const auto& [name, value] : states.map()) copies.write(name, value);
-  return executable->run(inputs);
 }
 
 // States that passes add, beside those that the function has read.
@@ -68,23 +57,36 @@ std::string Compiled::Data::input_name(size_t index) const {
 }
 
 void Compiled::Data::run_user_passes(ir::Graph& graph) {
-  pass_failure.clear();
-  if (options.user_passes.empty()) return;
-  const auto run = [&](ir::Graph& on) {
-    passes::PassContext context;
-    compiler::run_passes(on, context, {.verify = options.verify == "fatal"}, options.user_passes);
+  pass_fallback = {};
+  if (options.user_passes.empty() || has_hung) return;
+  struct Job {
+    std::unique_ptr<ir::Graph> graph;
+    std::vector<compiler::PipelineStep> steps;
+    compiler::PassOptions passes;
+    PassProgress progress;
+    void run() {
+      passes::PassContext context;
+      passes.on_begin = [this](std::string_view pass) { progress.begin(pass); };
+      compiler::run_passes(*graph, context, passes, steps);
+    }
   };
-  if (options.suppress_errors) {
-    try {
-      run(*graph.clone());
-    } catch (const std::exception& error) {
-      pass_failure = error.what();
+  const bool verifies = options.verify == "fatal";
+  if (has_pass_fuse(options)) {
+    const auto job = std::make_shared<Job>();
+    job->graph = graph.clone();
+    job->steps = options.user_passes;
+    job->passes.verify = verifies;
+    const runtime::MeshContext* mesh = has_collectives(graph) ? mesh_now().get() : nullptr;
+    pass_fallback = run_passes_within_limits(options, mesh, job->progress, [job] { job->run(); });
+    if (!pass_fallback.cause.empty()) {
+      has_hung = pass_fallback.is_timeout;
       fmt::print(stderr, "warning: '{}' is compiled without its user_passes: {}\n", options.name,
-                 pass_failure);
+                 pass_fallback.cause);
       return;
     }
   }
-  run(graph);
+  passes::PassContext context;
+  compiler::run_passes(graph, context, {.verify = verifies}, options.user_passes);
   graph.renumber();
 }
 
@@ -100,6 +102,7 @@ std::unique_ptr<Compiled::Variant> Compiled::trace(Call& call) const {
     }
     traced->set_batch_axes(std::move(axes));
   }
+  traced->set_host_ops(data_->options.host_ops);
   if (!data_->options.fullgraph) {
     traced->set_host_reader([&](const trace::HostRead& each) { return read(*traced, each, call); });
   }
@@ -179,40 +182,6 @@ void Compiled::declare(const trace::State& state) const {
   const std::string axis = state.name().substr(ir::kCoordinatePrefix.size());
   const auto& group = mesh->along(axis, mesh->mesh.size(axis));
   data_->states->set(state.name(), ir::Literal::scalar(ir::DType::kI64, group.rank()));
-}
-
-// A read while tracing: what this call has read already, or what the graph so far gives.
-trace::HostValue Compiled::read(trace::Trace& trace, const trace::HostRead& read,
-                                Call& call) const {
-  const size_t number = trace.host_reads().size();
-  if (number < call.journal.size()) return call.journal[number];
-  if (call.inputs == nullptr) {
-    throw_user_error("{}\n  at {}:{}\n  while it is traced: call the function with inputs first",
-                     read.reason(), read.place.file, read.place.line);
-  }
-  const std::unique_ptr<ir::Graph> graph = extract(trace.graph(), read.operands);
-  HostStates states;
-  for (const ir::Node* state : graph->states()) {
-    for (const auto& known : trace.states()) {
-      if (known.state.name() == state->name()) declare(known.state);
-    }
-    states.write(state->name(), data_->states->get(state->name()));
-  }
-  runtime::InputMap inputs;
-  for (const ir::Node* input : graph->inputs()) {
-    const auto given = call.inputs->find(input->name());
-    if (given != call.inputs->end()) inputs[input->name()] = given->second;
-  }
-  for (size_t i = 0; i < number; ++i) {
-    const auto& results = trace.host_reads()[i].results;
-    for (size_t k = 0; k < results.size(); ++k) {
-      if (graph->find_placeholder(results[k]->name()) == nullptr) continue;
-      inputs[results[k]->name()] = call.journal[i].literals[k];
-    }
-  }
-  call.journal.push_back(
-      trace::perform(read, evaluate(*graph, states, inputs, data_->options, data_->mesh_now())));
-  return call.journal.back();
 }
 
 }  // namespace monograph::session

@@ -51,7 +51,8 @@ std::vector<ir::Literal> Compiled::Variant::run_part(Part& part,
 }
 
 std::optional<std::vector<ir::Literal>> Compiled::Variant::run(const runtime::InputMap& inputs,
-                                                               Journal& journal) {
+                                                               Journal& journal,
+                                                               const NumberCheck& check) {
   if (reads.empty()) return parts[0].executable->run(inputs);
   runtime::InputMap values = inputs;
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -60,6 +61,7 @@ std::optional<std::vector<ir::Literal>> Compiled::Variant::run(const runtime::In
     const size_t num_crossing = outputs.size() - num_read;
     if (i == journal.size()) {
       journal.push_back(trace::perform(reads[i], std::span(outputs).subspan(num_crossing)));
+      check(reads[i], journal[i].number);
       if (!is_same_number(journal[i].number, numbers[i].number)) return std::nullopt;
     }
     const auto& names = parts[i].segment.graph->outputs();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,7 @@ struct Compiled::Variant {
   Guards guards;
   std::unique_ptr<ir::Graph> graph;    // the whole path
   std::vector<trace::HostRead> reads;  // where it leaves the graph
-  Journal numbers;                     // what was read there when it was traced
+  Journal numbers;                     // what was read there when it was traced last
   std::vector<Part> parts;             // one more than reads
   TraceRecord record;
   std::vector<std::string> unused_parameters;
@@ -50,8 +51,10 @@ struct Compiled::Variant {
   size_t first_difference(const Journal& journal) const;
   // One step: the outputs in the graph's order. Nothing when a number read now is not the one that
   // this path was traced with: the journal then ends with it, and no state has changed. Reads that
-  // the journal has are not done again.
-  std::optional<std::vector<ir::Literal>> run(const runtime::InputMap& inputs, Journal& journal);
+  // the journal has are not done again. `check` sees each number that is read.
+  using NumberCheck = std::function<void(const trace::HostRead& read, double number)>;
+  std::optional<std::vector<ir::Literal>> run(const runtime::InputMap& inputs, Journal& journal,
+                                              const NumberCheck& check);
 
  private:
   std::vector<bool> has_told_fallback_, has_told_swap_;  // by part

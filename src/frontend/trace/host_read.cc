@@ -47,6 +47,7 @@ std::string HostRead::reason() const {
     case Kind::kPrint:
       return fmt::format("print() shows the elements of {} on the host", type);
     case Kind::kCall:
+      if (!op.empty()) return fmt::format("op '{}' is not registered and runs on the host", op);
       return "host_call() runs a function on the host";
   }
   return "";
@@ -109,28 +110,54 @@ void print(const std::string& label, const Tensor& tensor, Location where) {
   tensor.trace().read_on_host({HostRead::Kind::kPrint, {tensor.value()}, {}, show, {}}, where);
 }
 
-std::vector<Tensor> host_call(HostFunction function, const std::vector<Tensor>& operands,
-                              std::vector<ir::TensorType> results, Location where) {
-  if (operands.empty()) refuse(where, "[host_call] needs at least one tensor");
+namespace {
+
+std::vector<Tensor> call(HostRead read, const std::string& name,
+                         const std::vector<Tensor>& operands, std::vector<ir::TensorType> results,
+                         const Location& where) {
+  if (operands.empty()) refuse(where, fmt::format("[{}] needs at least one tensor", name));
   Trace& trace = operands[0].trace();
-  HostRead read{HostRead::Kind::kCall, {}, {}, std::move(function), {}};
   for (const Tensor& operand : operands) {
     if (const ir::Node* parameter = find_parameter(operand.value())) {
-      refuse(where, fmt::format("[host_call] an operand depends on parameter '{}', and no gradient "
-                                "flows through the host: detach() it",
-                                parameter->name()));
+      refuse(where, fmt::format("[{}] an operand depends on parameter '{}', and no gradient flows "
+                                "through the host: detach() it",
+                                name, parameter->name()));
     }
     read.operands.push_back(operand.value());
   }
   std::vector<Tensor> tensors;
   for (ir::TensorType& type : results) {
-    const std::string name =
+    const std::string input =
         fmt::format("host.{}.{}", trace.host_reads().size(), read.results.size());
-    tensors.push_back(trace.input(name, std::move(type)));
+    tensors.push_back(trace.input(input, std::move(type)));
     read.results.push_back(tensors.back().value().node);
   }
   trace.read_on_host(std::move(read), where);
   return tensors;
+}
+
+}  // namespace
+
+std::vector<Tensor> host_call(HostFunction function, const std::vector<Tensor>& operands,
+                              std::vector<ir::TensorType> results, Location where) {
+  HostRead read{HostRead::Kind::kCall, {}, {}, std::move(function), {}};
+  return call(std::move(read), "host_call", operands, std::move(results), where);
+}
+
+std::vector<Tensor> call_host_op(const std::string& name, const HostOp& op,
+                                 const std::vector<TensorArgument>& operands, Location where) {
+  std::vector<Tensor> tensors;
+  std::vector<ir::TensorType> types;
+  for (const TensorArgument& operand : operands) {
+    if (operand.tensor() == nullptr) {
+      refuse(where, fmt::format("[{}] runs on the host and takes tensors only", name));
+    }
+    tensors.push_back(*operand.tensor());
+    types.push_back(operand.tensor()->type());
+  }
+  HostRead read{HostRead::Kind::kCall, {}, {}, op.function, {}};
+  read.op = name;
+  return call(std::move(read), name, tensors, op.types(types), where);
 }
 
 }  // namespace monograph::trace

@@ -239,12 +239,19 @@ std::vector<ir::Value> Trace::resolve(std::string_view op,
 std::vector<Tensor> Trace::emit_all(std::string_view op,
                                     const std::vector<TensorArgument>& operands,
                                     ir::Attributes attributes, const Location& where) {
+  if (host_ops_ != nullptr && ops::find_op(op) == nullptr) {
+    const auto found = host_ops_->find(op);
+    if (found != host_ops_->end())
+      return call_host_op(found->first, found->second, operands, where);
+  }
   try {
     ops::op_named(op);
   } catch (const UserError& error) {
     const ir::Provenance place = provenance(where);
-    throw_user_error("{}; or call it on the host by trace::host_call\n  at {}:{}", error.what(),
-                     place.file, place.line);
+    throw_user_error(
+        "{}; or have it done on the host: give CompileOptions::host_ops a function for it, or call "
+        "one by trace::host_call\n  at {}:{}{}{}",
+        error.what(), place.file, place.line, scope_.empty() ? "" : " in ", scope_);
   }
   return emit_values(op, resolve(op, operands, where), std::move(attributes), where);
 }

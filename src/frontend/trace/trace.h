@@ -83,6 +83,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // UserError with place, reason and advice.
   using HostReader = std::function<HostValue(const HostRead&)>;
   void set_host_reader(HostReader reader) { host_reader_ = std::move(reader); }
+  // Ops that the registry has not: emit_all reads the operands on the host.
+  void set_host_ops(const HostOps& ops) { host_ops_ = &ops; }  // must outlive the trace
   // Notes the read and has it done.
   HostValue read_on_host(HostRead read, const Location& where);
   const std::vector<HostRead>& host_reads() const { return host_reads_; }
@@ -155,6 +157,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   std::vector<std::string> unused_parameters_;
   HostReader host_reader_;
   std::vector<HostRead> host_reads_;
+  const HostOps* host_ops_ = nullptr;
   std::vector<passes::CustomGradient> custom_gradients_;
   NodeObserver observer_;
   State seed_, step_;

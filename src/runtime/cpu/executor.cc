@@ -99,10 +99,7 @@ std::function<void()> Executor::bind_collective(size_t index) {
                      to = address(step.to)] {
     const auto start = std::chrono::steady_clock::now();
     run_collective(step, from, to, *communicator, program_.steps[index].name);
-    if (!is_measuring_) return;
-    const auto time = std::chrono::steady_clock::now() - start;
-    times_[index].total_ns += std::chrono::nanoseconds(time).count();
-    ++times_[index].num_runs;
+    if (is_measuring_) note_time(index, start);
   };
   return [this, index, work] { tickets_[index] = lane_->start(work); };
 }
@@ -205,10 +202,16 @@ void Executor::run_steps() {
     const auto start = std::chrono::steady_clock::now();
     steps_[s]();
     if (program_.steps[s].lane != ir::Lane::kCompute) continue;  // the lane takes its time itself
-    const auto time = std::chrono::steady_clock::now() - start;
-    times_[s].total_ns += std::chrono::nanoseconds(time).count();
-    ++times_[s].num_runs;
+    note_time(s, start);
   }
+}
+
+void Executor::note_time(size_t step, std::chrono::steady_clock::time_point begin) {
+  StepTime& time = times_[step];
+  time.begin = begin;
+  time.end = std::chrono::steady_clock::now();
+  time.total_ns += std::chrono::nanoseconds(time.end - begin).count();
+  ++time.num_runs;
 }
 
 ir::Literal Executor::read(const ir::ProgramTensor& tensor) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,7 @@ using SegmentBases = std::array<std::byte*, ir::kNumSegments>;
 struct StepTime {
   int64_t num_runs = 0;
   int64_t total_ns = 0;
+  std::chrono::steady_clock::time_point begin = {}, end = {};  // of the last run
 };
 
 // A Program bound to memory and kernels. All addresses are resolved once; run() only calls.
@@ -71,6 +73,7 @@ class Executor {
   std::function<void()> bind_collective(size_t index);
   std::function<void()> bind_wait(size_t index);
   void run_steps();
+  void note_time(size_t step, std::chrono::steady_clock::time_point begin);
   std::function<void()> bind(const ir::KernelStep& step) const;
   std::function<void()> bind(const ir::GemmStep& step) const;
   std::function<void()> bind(const ir::SortIdsStep& step) const;

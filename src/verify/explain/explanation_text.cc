@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "verify/explain/explanation.h"
 
@@ -10,7 +11,6 @@ namespace {
 
 constexpr int kChartWidth = 72;
 constexpr size_t kMostOps = 46;
-constexpr size_t kMostGuards = 8;
 
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
@@ -25,13 +25,41 @@ double ms(int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
 
+// Switches of one kind that stand alike are one row: "training mode of 65 modules", "true: 'drop',
+// 'h.0.attn.drop', ...".
+std::vector<std::pair<std::string, std::string>> guard_rows(const Explanation& e) {
+  constexpr size_t kMostNames = 3;
+  std::vector<std::pair<std::string, std::string>> rows;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> switches;
+  for (const auto& [subject, condition] : e.guards) {
+    const size_t of = subject.find(" of '");
+    if (of == subject.npos) {
+      rows.emplace_back(subject, condition);
+      continue;
+    }
+    const std::string value = condition.substr(0, condition.find(' '));
+    switches[{subject.substr(0, of), value}].push_back(subject.substr(of + 4));
+  }
+  for (const auto& [kind, names] : switches) {
+    std::string all;
+    for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+      all += (i == 0 ? "" : ", ") + names[i];
+    }
+    if (names.size() > kMostNames) all += ", ...: --json lists them";
+    rows.emplace_back(names.size() == 1 ? kind.first + " of a module"
+                                        : fmt::format("{} of {} modules", kind.first, names.size()),
+                      fmt::format("{}: {}", kind.second, all));
+  }
+  return rows;
+}
+
 std::string guards_text(const Explanation& e) {
   std::string text = "guards: this code serves calls with\n";
-  for (size_t i = 0; i < std::min(e.guards.size(), kMostGuards); ++i) {
-    text += fmt::format("  {:<24} {}\n", e.guards[i].first, e.guards[i].second);
-  }
-  if (e.guards.size() > kMostGuards) {
-    text += fmt::format("  and {} more: --json lists them\n", e.guards.size() - kMostGuards);
+  const auto rows = guard_rows(e);
+  size_t width = 0;
+  for (const auto& [subject, condition] : rows) width = std::max(width, subject.size());
+  for (const auto& [subject, condition] : rows) {
+    text += fmt::format("  {:<{}}  {}\n", subject, width, condition);
   }
   text += fmt::format("\ngraph breaks: {}\n", e.breaks.size());
   for (const trace::HostRead& read : e.breaks) {
@@ -115,7 +143,9 @@ std::string times_text(const Explanation& e) {
   }
   row("lower", e.lower_ns, "layout, Loops, memory plan");
   row("kernels", e.codegen_ns,
-      fmt::format("{} of {} from the cache", e.num_from_cache, e.kernels.size()));
+      e.codegen_ns == 0
+          ? "not compiled here"
+          : fmt::format("{} of {} from the cache", e.num_from_cache, e.kernels.size()));
   return text;
 }
 

@@ -33,7 +33,8 @@ class Cuda : public Executable {
       : states_(states), options_(options), mesh_(std::move(mesh)) {
     compiler::PassOptions passes = pass_options(options);
     passes.device = device_spec(states.context()->properties());
-    build_.compilation = compiler::compile(graph, states.layout(), passes, memory_budget(options));
+    build_.compilation = compiler::compile(graph, states.layout(), passes, memory_budget(options),
+                                           pipeline_of(options));
     states.fit_layout();
     build_.cuda_kernels = codegen::cuda::compile_loops(program().kernels, passes.device);
   }

@@ -14,6 +14,7 @@ class CudaStates : public StateStorage {
  public:
   explicit CudaStates(device::cuda::ContextPtr context);
 
+  std::string device() const override { return "cuda"; }
   const device::cuda::ContextPtr& context() const { return context_; }
   // As in CpuStates.
   passes::StateLayout& layout() { return layout_; }
