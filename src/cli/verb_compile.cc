@@ -127,6 +127,7 @@ int run_compile(std::span<const std::string> args) {
   add_compile_options(arguments, options);
   arguments.option("accumulate", &shape.num_micro_batches,
                    "micro-batches that a step's rows are split into, one after the other");
+  add_moments_option(arguments, shape.moments);
   arguments.option("dynamic-batch", &dynamic.batch, "compile once for 1 to --batch rows");
   arguments.option("dynamic-time", &dynamic.time,
                    "compile once for 2 to --block tokens of context");

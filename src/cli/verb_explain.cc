@@ -139,6 +139,7 @@ int run_explain(std::span<const std::string> args) {
   add_compile_options(arguments, options);
   arguments.option("accumulate", &shape.num_micro_batches,
                    "micro-batches that a step's rows are split into, one after the other");
+  add_moments_option(arguments, shape.moments);
   arguments.option("ranks", &shape.num_ranks,
                    "data parallel ranks that the step is compiled for; takes --backend null");
   arguments.option("svg", &wanted.svg, "draw the step to this file (takes Graphviz's dot)");
