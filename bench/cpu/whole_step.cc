@@ -1,6 +1,7 @@
 // Our side of bench/cpu/whole_step.py: a GPT training step that runs on command.
 //   bench_cpu_whole_step LAYERS HEADS WIDTH BLOCK BATCH VOCABULARY LEARNING_RATE [OPTION=VALUE ...]
-// OPTION is one of session::set_option: precision=bf16, disable_pass=chunk_loss_head.
+// OPTION is one of session::set_option (precision=bf16, disable_pass=chunk_loss_head), or
+// moments=bf16.
 // Weights are those of bench/golden/deterministic.py. Reads lines from standard input and answers
 // each with one line of JSON. "batch t t t ..." runs a step on those tokens and targets: its loss,
 // seconds and processor seconds. "report": where the time since the last report went, and the
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontend/session/monograph.h"
@@ -26,6 +28,8 @@ namespace monograph {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kMoments = "moments=";
 
 uint32_t mix(uint32_t index, uint32_t stream) {
   uint32_t x = ((index + 1) * 0x9E3779B9u) ^ ((stream + 1) * 0x85EBCA6Bu);
@@ -74,7 +78,8 @@ class WholeStep {
                     .beta1 = 0.9,
                     .beta2 = 0.95,
                     .weight_decay = 0.1,
-                    .max_norm = 1.0}),
+                    .max_norm = 1.0,
+                    .moment_dtype = moments_of(sizes)}),
         session_({.seed = 1}),
         step_(session_.compile(
             [this](const Tensor& x, const Tensor& y) {
@@ -155,9 +160,19 @@ class WholeStep {
   }
 
  private:
+  static ir::DType moments_of(const std::vector<std::string>& arguments) {
+    for (size_t i = 7; i < arguments.size(); ++i) {
+      if (arguments[i].starts_with(kMoments)) {
+        return ir::parse_dtype(arguments[i].substr(kMoments.size()));
+      }
+    }
+    return ir::DType::kF32;
+  }
+
   static session::CompileOptions options_of(const std::vector<std::string>& arguments) {
     session::CompileOptions options;
     for (size_t i = 7; i < arguments.size(); ++i) {
+      if (arguments[i].starts_with(kMoments)) continue;
       const size_t equals = arguments[i].find('=');
       session::set_option(options, arguments[i].substr(0, equals), arguments[i].substr(equals + 1));
     }

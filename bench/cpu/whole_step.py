@@ -1,7 +1,8 @@
 """Whole training steps of GPT-2 on the CPU, ours beside PyTorch eager and torch.compile, in one run.
 
     ninja -C build bench_cpu_whole_step
-    python bench/cpu/whole_step.py [--models gpt-nano gpt2-124m] [--precisions f32 bf16] [--json FILE]
+    python bench/cpu/whole_step.py [--models gpt-nano gpt2-124m] [--precisions f32 bf16]
+                                   [--also moments=bf16] [--json FILE]
 
 Run with a Python that has torch and numpy. All start from the same weights and see the same
 batches; their losses are compared, and the run fails if they differ by more than LOSS_LIMITS. The steps are timed in turns of one step each, so that a busy
@@ -11,7 +12,9 @@ backward is slow there on CPUs; --bf16-attention sdpa explicit runs both). Time 
 times of the Program's steps, theirs by torch.profiler. Peak tensor bytes are ours by the memory
 plan, theirs by the profiler's record of allocations, on top of parameters and moments; "beside" leaves
 those out. "cpu s" is the processor time of all threads, which other processes disturb less than the
-clock. Last comes the table of our kernels: time, bytes, least bytes, share of copy bandwidth.
+clock. Each --also OPTION=VALUE,... adds a row of our step with these options (moments=bf16, which
+PyTorch's fused AdamW has not; memory_budget=0.9,recompute=products). Last comes the table of our
+kernels: time, bytes, least bytes, share of copy bandwidth.
 """
 
 import argparse
@@ -170,13 +173,12 @@ class Torch:
 
 
 class Ours:
-    name = "monograph"
-
-    def __init__(self, binary, config, precision, cache, options=()):
+    def __init__(self, binary, config, precision, cache, options=(), also=""):
+        self.name = f"ours, {also}" if also else "ours"
         self.seconds, self.cpu_seconds, self.losses = [], [], []
         sizes = ["n_layer", "n_head", "n_embd", "block_size", "batch_size", "vocab_size"]
         command = [binary, *(str(config[s]) for s in sizes), str(LEARNING_RATE)]
-        command += ["precision=" + precision, *options]
+        command += ["precision=" + precision, *options, *filter(None, also.split(","))]
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -229,8 +231,13 @@ def compare(name, precision, args):
     cold, warm = (0, 0) if args.uncompiled else compile_twice(args.binary, config, precision)
     # Without a compiler the step runs on kernels compiled ahead (docs/fallback.md).
     options = ["compiler=/no/compiler", "suppress_errors=true"] if args.uncompiled else []
-    with contextlib.closing(Ours(args.binary, config, precision, args.cache, options)) as ours:
-        runners = [ours, *rivals(config, precision, args.modes, args.bf16_attention)]
+    with contextlib.ExitStack() as stack:
+        ours, *others = (
+            stack.enter_context(contextlib.closing(
+                Ours(args.binary, config, precision, args.cache, options, also)))
+            for also in ["", *args.also]
+        )
+        runners = [ours, *rivals(config, precision, args.modes, args.bf16_attention), *others]
         for x, y in batches[:-1]:
             for runner in runners:
                 runner.step(x, y)
@@ -239,6 +246,7 @@ def compare(name, precision, args):
             row = {"model": name, "precision": precision, "name": runner.name}
             row |= {"step_s": statistics.median(runner.seconds[2:]), "losses": runner.losses}
             row |= {"cpu_s": statistics.median(runner.cpu_seconds[2:])}
+            row |= {"is_ours": isinstance(runner, Ours)}
             rows.append(row | runner.report(*batches[-1]))
         rows[0] |= {"compile_s": cold, "warm_compile_s": warm}
         show(rows, config, precision)
@@ -259,24 +267,36 @@ def check_losses(rows, precision):
                      f"{LOSS_LIMITS[precision]} was expected in {precision}")
 
 
+def ratios(ours, row, kept):
+    if row["is_ours"]:
+        return " " * 36
+    other, our_other = (r["attention_s"] + r["rest_s"] for r in (row, ours))
+    return (f"{ours['step_s'] / row['step_s']:5.2f} {ours['cpu_s'] / row['cpu_s']:5.2f} "
+            f"{our_other / other:5.2f} {ours['rest_s'] / row['rest_s']:5.2f} "
+            f"{ours['peak_bytes'] / row['peak_bytes']:5.2f} "
+            f"{(ours['peak_bytes'] - kept) / (row['peak_bytes'] - kept):6.2f}")
+
+
 def show(rows, config, precision):
     tokens = config["batch_size"] * config["block_size"]
     ours = rows[0]
+    width = max(24, *(len(row["name"]) for row in rows))
     print(f"\n{ours['model']} {precision}, {tokens} tokens a step, torch {torch.__version__}, "
           f"{torch.get_num_threads()} threads; ratios are ours / theirs")
-    print(f"{'':24} {'step s':>8} {'cpu s':>7} {'tok/s':>7} {'products':>9} {'attention':>9} "
+    print(f"{'':{width}} {'step s':>8} {'cpu s':>7} {'tok/s':>7} {'products':>9} {'attention':>9} "
           f"{'rest':>7} {'peak MB':>8} {'compile':>8}   step   cpu other  rest  peak beside  loss gap")
     kept = 3 * sum(math.prod(shape) * 4 for _, shape in models.gpt_parameters(config))
     for row in rows:
-        other, our_other = (r["attention_s"] + r["rest_s"] for r in (row, ours))
-        print(f"{row['name']:24} {row['step_s']:8.3f} {row['cpu_s']:7.3f} "
+        print(f"{row['name']:{width}} {row['step_s']:8.3f} {row['cpu_s']:7.3f} "
               f"{tokens / row['step_s']:7.0f} {row['products_s']:9.3f} {row['attention_s']:9.3f} "
               f"{row['rest_s']:7.3f} {row['peak_bytes'] / 1e6:8.0f} {row['compile_s']:8.2f}  "
-              f"{ours['step_s'] / row['step_s']:5.2f} {ours['cpu_s'] / row['cpu_s']:5.2f} "
-              f"{our_other / other:5.2f} "
-              f"{ours['rest_s'] / row['rest_s']:5.2f} {ours['peak_bytes'] / row['peak_bytes']:5.2f}"
-              f" {(ours['peak_bytes'] - kept) / (row['peak_bytes'] - kept):6.2f}"
-              f"  {loss_gap(ours, row):.1e}", flush=True)
+              f"{ratios(ours, row, kept)}  {loss_gap(ours, row):.1e}", flush=True)
+    theirs = [row for row in rows if not row["is_ours"]]
+    for other in (row for row in rows[1:] if row["is_ours"]):
+        shares = [f"{other['step_s'] / row['step_s']:.2f} of the step and "
+                  f"{other['peak_bytes'] / row['peak_bytes']:.2f} of the peak of {row['name']}"
+                  for row in theirs]
+        print(f"{other['name']}: {', '.join(shares)}")
     print(f"ours: warm compile {ours['warm_compile_s']:.2f} s, {ours['kernels']} kernels, memory "
           f"{ours['peak_bytes'] / ours['bound_bytes']:.4f} of its bound", flush=True)
 
@@ -285,6 +305,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=list(CONFIGS), choices=list(CONFIGS))
     parser.add_argument("--precisions", nargs="+", default=["f32", "bf16"])
+    parser.add_argument("--also", nargs="+", default=[], metavar="OPTION=VALUE,...",
+                        help="ours with these options, in a row of its own")
     parser.add_argument("--modes", nargs="*", default=["eager", "compile"])
     parser.add_argument("--bf16-attention", nargs="+", default=["explicit"])
     parser.add_argument("--uncompiled", action="store_true", help="ours without compiled kernels")

@@ -36,8 +36,10 @@ class Sweeps {
     }
   }
 
-  bool is_indexed() const { return is_indexed_; }
+  // Somewhere else than where it is written; one element of each row is picked at a known time.
+  bool is_indexed() const { return is_indexed_ || (last_pick_ >= 0 && num_picked_ != num_rows_); }
   int last_read() const { return last_read_; }
+  int last_pick() const { return last_pick_; }
   int ready(const Node* node) const { return ready_.at(node); }
 
  private:
@@ -50,7 +52,13 @@ class Sweeps {
     }
     const FuseRole role = fuse_role(node);
     const bool is_reduction = role == FuseRole::kRowReduction || role == FuseRole::kTerminal;
-    if (reads && role == FuseRole::kIndexed) is_indexed_ = true;
+    if (reads && node.is("gather")) {
+      last_pick_ = std::max(last_pick_, ready);
+      num_picked_ = std::max(num_picked_, node.types()[0].num_elements());
+    } else if (reads && role == FuseRole::kIndexed) {
+      is_indexed_ = true;
+    }
+    if (role == FuseRole::kRowReduction) num_rows_ = node.types()[0].num_elements();
     if (reads && is_reduction) read_in(ready);
     if (reads && !is_reduction) elements_.insert(&node);
     if (is_reduction) ++ready;
@@ -61,7 +69,8 @@ class Sweeps {
   std::unordered_map<const Node*, int> ready_;
   std::unordered_set<const Node*> elements_;  // computed from the input element by element
   bool is_indexed_ = false;
-  int last_read_ = 0;
+  int last_read_ = 0, last_pick_ = -1;
+  int64_t num_picked_ = 0, num_rows_ = -1;
 };
 
 }  // namespace
@@ -74,7 +83,10 @@ bool may_overwrite(const ir::Graph& body, int result, int operand) {
   const FuseRole role = fuse_role(*written.node);
   if (role != FuseRole::kElement) return false;
   const Sweeps sweeps(body, read);
-  return !sweeps.is_indexed() && sweeps.last_read() <= sweeps.ready(written.node);
+  // What is picked stands elsewhere in the row, which all of a block's threads share: between the
+  // pick and the store there must be a sweep's end.
+  const int store = sweeps.ready(written.node);
+  return !sweeps.is_indexed() && sweeps.last_read() <= store && sweeps.last_pick() < store;
 }
 
 bool is_elementwise(const ir::Graph& body) {

@@ -62,6 +62,54 @@ TEST(InPlace, RowsThatAreReadByIndexMayNot) {
             Over({false, false}));
 }
 
+// The loss reads the target's logit by its index, and the sums over the row, before the gradient is
+// written.
+TEST(InPlace, ARowMayBeWrittenOverWhenItsPickIsRead) {
+  const std::string picked = R"(  %x = input "x" : f32[4,6]
+  %ids = input "ids" : i64[4,1]
+  %p = gather(%x, %ids) {axis=1} : f32[4,1]
+)";
+  EXPECT_EQ(over_operands(picked + R"(  %e = exp(%x) : f32[4,6]
+  %s = sum(%e) {axes=[1], keepdim=true} : f32[4,1]
+  %loss = sub(%s, %p) : f32[4,1]
+  %d = div(%e, %s) : f32[4,6]
+  return d=%d, loss=%loss
+)"),
+            Over({true, false}));
+  // Nothing says that another thread has read its pick.
+  EXPECT_EQ(over_operands(picked + R"(  %d = sub(%x, %p) : f32[4,6]
+  return d=%d
+)"),
+            Over({false, false}));
+}
+
+// The row's index is known after the first sweep; the gradient is written in the same one as it is
+// picked.
+TEST(InPlace, APickInTheSweepThatWritesMayNot) {
+  EXPECT_EQ(over_operands(R"(  %x = input "x" : f32[4,6]
+  %m = amax(%x) {axes=[1], keepdim=true} : f32[4,1]
+  %i = convert(%m) {dtype=i64} : i64[4,1]
+  %p = gather(%x, %i) {axis=1} : f32[4,1]
+  %d = sub(%x, %p) : f32[4,6]
+  return d=%d
+)"),
+            Over({false}));
+}
+
+// Where a row has several picks, they are read again in each sweep.
+TEST(InPlace, SeveralPicksInARowMayNot) {
+  EXPECT_EQ(over_operands(R"(  %x = input "x" : f32[4,3,6]
+  %ids = input "ids" : i64[4,3,1]
+  %p = gather(%x, %ids) {axis=2} : f32[4,3,1]
+  %e = exp(%x) : f32[4,3,6]
+  %s = sum(%e) {axes=[1,2], keepdim=true} : f32[4,1,1]
+  %d = div(%e, %s) : f32[4,3,6]
+  %q = add(%d, %p) : f32[4,3,6]
+  return q=%q
+)"),
+            Over({false, false}));
+}
+
 TEST(InPlace, ASmallerSpaceMayNot) {
   EXPECT_EQ(over_operands(R"(  %x = input "x" : f32[6]
   %y = input "y" : f32[4,6]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/ancestry.h"
 #include "analysis/iteration_space.h"
 
 namespace monograph::analysis {
@@ -9,7 +10,6 @@ namespace {
 
 using ir::Node;
 using ir::Value;
-using Users = ir::ValueMap<std::vector<Node*>>;
 
 bool is_terminal(Value value) {
   const Value inner = value.node->body()->outputs()[value.index].value;
@@ -32,29 +32,45 @@ bool is_indexed_read(const Node& reader, Value value) {
   return false;
 }
 
-// Whether a path leads from `from` to `to` through a third node.
-bool has_detour(const Users& users, Node& from, const Node& to) {
-  std::unordered_set<const Node*> seen;
-  std::vector<Node*> pending = {&from};
-  while (!pending.empty()) {
-    Node* node = pending.back();
-    pending.pop_back();
-    for (int i = 0; i < node->num_results(); ++i) {
-      const auto found = users.find(node->result(i));
-      if (found == users.end()) continue;
-      for (Node* user : found->second) {
+// Paths between two nodes through a third. The graph must be renumbered.
+class Detours {
+ public:
+  explicit Detours(const ir::Graph& graph)
+      : followers_(followers_of(graph)), ancestry_(followers_), marks_(graph.num_nodes(), 0) {}
+
+  bool has(const Node& from, const Node& to) {
+    // Most are seen without a walk, which is as long as the model between a layer's forward and its
+    // backward.
+    for (const Node* user : followers_[from.id()]) {
+      if (user != &to && ancestry_.is_ancestor(*user, to)) return true;
+    }
+    ++mark_;
+    std::vector<const Node*> pending = {&from};
+    while (!pending.empty()) {
+      const Node* node = pending.back();
+      pending.pop_back();
+      for (const Node* user : followers_[node->id()]) {
         if (user == &to && node != &from) return true;
-        if (user->id() < to.id() && seen.insert(user).second) pending.push_back(user);
+        if (user->id() >= to.id() || marks_[user->id()] == mark_) continue;
+        marks_[user->id()] = mark_;
+        pending.push_back(user);
       }
     }
+    return false;
   }
-  return false;
-}
+
+ private:
+  const std::vector<std::vector<Node*>> followers_;
+  const Ancestry ancestry_;
+  std::vector<int> marks_;  // by node: the last walk that came by
+  int mark_ = 0;
+};
 
 }  // namespace
 
 std::vector<AvoidableEdge> avoidable_edges(const ir::Graph& graph) {
-  const Users users = ir::users_of(graph);
+  const auto users = ir::users_of(graph);
+  Detours detours(graph);
   ir::ValueSet roots;
   for (Value root : graph.roots()) roots.insert(root);
   std::vector<AvoidableEdge> edges;
@@ -67,7 +83,7 @@ std::vector<AvoidableEdge> avoidable_edges(const ir::Graph& graph) {
       const size_t first = edges.size();
       for (const Node* reader : found->second) {
         if (reader->body() == nullptr || is_indexed_read(*reader, value)) continue;
-        if (!has_detour(users, *node, *reader)) {
+        if (!detours.has(*node, *reader)) {
           edges.push_back({value, reader, value.type().num_bytes()});
         }
       }

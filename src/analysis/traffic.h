@@ -16,8 +16,8 @@ struct AvoidableEdge {
   int64_t bytes = 0;  // of the load, and of the store too if no other reader needs it
 };
 
-// The avoidable edges of a fused graph. The traffic of its kernels less these bytes is the least
-// that any choice of kernels could move, library calls being as they are.
+// The avoidable edges of a fused graph, which must be renumbered. The traffic of its kernels less
+// these bytes is the least that any choice of kernels could move, library calls being as they are.
 std::vector<AvoidableEdge> avoidable_edges(const ir::Graph& graph);
 
 }  // namespace monograph::analysis

@@ -42,7 +42,17 @@ Fault fault_of(const ir::Node& node) {
 
 }  // namespace
 
-std::vector<ir::Violation> validate_ops(const ir::Graph& graph) {
+bool OpValidator::is_known(const ir::Node& node) {
+  key_.clear();
+  key_.add(std::string_view(node.op()));
+  key_.add(int64_t{node.num_operands()});
+  for (const ir::Value operand : node.operands()) key_.add(operand.type());
+  key_.add(node.attributes());
+  for (const ir::TensorType& type : node.types()) key_.add(type);
+  return right_.contains(key_.view());
+}
+
+std::vector<ir::Violation> OpValidator::run(const ir::Graph& graph) {
   std::vector<ir::Violation> violations;
   std::optional<ir::ValueNames> names;  // made when there is something to say
   const auto name = [&]() -> const ir::ValueNames& {
@@ -51,18 +61,26 @@ std::vector<ir::Violation> validate_ops(const ir::Graph& graph) {
   for (const auto& node : graph.nodes()) {
     if (node->is_placeholder()) continue;
     if (node->body() != nullptr) {
-      for (ir::Violation& inside : validate_ops(*node->body())) {
+      for (ir::Violation& inside : run(*node->body())) {
         inside.message = fmt::format("body of {}: {}", name()(node->result()), inside.message);
         violations.push_back(std::move(inside));
       }
       continue;
     }
+    if (is_known(*node)) continue;
     const Fault fault = fault_of(*node);
-    if (fault.code == nullptr) continue;
+    if (fault.code == nullptr) {
+      right_.emplace(key_.view());
+      continue;
+    }
     violations.push_back(
         {fault.code, node.get(), fmt::format("{}: {}", to_text(*node, name()), fault.message)});
   }
   return violations;
+}
+
+std::vector<ir::Violation> validate_ops(const ir::Graph& graph) {
+  return OpValidator().run(graph);
 }
 
 }  // namespace monograph::analysis

@@ -12,12 +12,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // What is said of `line` in a graph with %x, %y of f32[2,3] and %i of i64[3].
-std::string violations_of(const std::string& line) {
+std::string violations_of(const std::string& line, OpValidator& validator) {
   const auto graph = ir::parse_graph(
       "graph @g {\n%x = input \"x\" : f32[2,3]\n%y = input \"y\" : f32[2,3]\n"
       "%i = input \"i\" : i64[3]\n" +
       line + "\n}");
-  return to_text(validate_ops(*graph));
+  return to_text(validator.run(*graph));
+}
+
+std::string violations_of(const std::string& line) {
+  OpValidator validator;
+  return violations_of(line, validator);
 }
 
 TEST(ValidateOps, AcceptsWhatTheOpsAccept) {
@@ -46,6 +51,30 @@ TEST(ValidateOps, V1_23_StoredTypes) {
   EXPECT_THAT(violations_of("%z = add(%x, %y) : f32[3,2]"),
               HasSubstr("V1.23 %0 = add(%x, %y) : f32[3,2]: add infers (f32[2,3])"));
   EXPECT_THAT(violations_of("%z, %u = add(%x, %y) : f32[2,3], f32[2,3]"), HasSubstr("V1.23 "));
+}
+
+TEST(ValidateOps, JudgesAgainWhatDiffersFromARightNodeInOneThing) {
+  OpValidator validator;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[0], keepdim=false} : f32[3]", validator),
+                IsEmpty());
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[1], keepdim=false} : f32[3]", validator),
+                HasSubstr("sum infers (f32[2])"));
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[0], keepdim=true} : f32[3]", validator),
+                HasSubstr("sum infers (f32[1,3])"));
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[0], keepdim=false} : f32[2]", validator),
+                HasSubstr("sum infers (f32[3])"));
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[0], keepdim=false} : f64[3]", validator),
+                HasSubstr("sum infers (f32[3])"));
+    EXPECT_THAT(violations_of("%z = sum(%i) {axes=[0], keepdim=false} : f32[3]", validator),
+                HasSubstr("sum infers (i64[])"));
+    EXPECT_THAT(violations_of("%z = sum(%x) {axes=[0]} : f32[3]", validator),
+                HasSubstr("attribute 'keepdim'"));
+    EXPECT_THAT(violations_of("%z = tanh(%x) {axes=[0], keepdim=false} : f32[3]", validator),
+                HasSubstr("V1.22 "));
+    EXPECT_THAT(violations_of("%z = sum(%x, %y) {axes=[0], keepdim=false} : f32[3]", validator),
+                HasSubstr("V1.21 "));
+  }
 }
 
 TEST(ValidateOps, LooksIntoBodies) {

@@ -74,6 +74,10 @@ void add_compile_options(Arguments& arguments, session::CompileOptions& options)
                    "write the graph before and after each pass to this folder");
 }
 
+void add_moments_option(Arguments& arguments, std::string& moments) {
+  arguments.option("moments", &moments, "what AdamW's moments are kept in", {"f32", "bf16"});
+}
+
 void add_mesh_options(Arguments& arguments, MeshOptions& options) {
   arguments.option("mesh", &options.axes,
                    "axes over the ranks, NAME=SIZE,...: dp (copies of the model), fsdp (parts of "

@@ -15,6 +15,7 @@ namespace monograph::cli {
 // takes_images: models of images are offered too.
 void add_model_options(Arguments& arguments, train::ModelConfig& model, bool takes_images);
 void add_compile_options(Arguments& arguments, session::CompileOptions& options);
+void add_moments_option(Arguments& arguments, std::string& moments);
 
 // How a step is divided over ranks.
 struct MeshOptions {

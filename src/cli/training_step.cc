@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/error.h"
 #include "frontend/nn/optim/optimizer.h"
 #include "frontend/nn/replicate.h"
 #include "frontend/trace/accumulate.h"
@@ -11,21 +12,29 @@
 namespace monograph::cli {
 namespace {
 
-std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model, double epsilon) {
+std::function<void(const trace::Gradients&)> optimizer_of(train::Model& model,
+                                                          const StepShape& shape) {
   const auto parameters = model.module().parameters();
   const auto rate = optim::Schedule::constant(1e-3);
   if (model.is_image_model()) {
+    if (shape.moments != "f32") {
+      throw_user_error("--moments {} for model {}: it is trained by SGD, in f32; leave it out",
+                       shape.moments, model.config().name);
+    }
     optim::SGD sgd(parameters, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 1e-4});
     return [sgd](const trace::Gradients& gradients) mutable { sgd.step(gradients); };
   }
-  optim::AdamW adamw(parameters, {.learning_rate = rate, .epsilon = epsilon, .max_norm = 1.0});
+  optim::AdamW adamw(parameters, {.learning_rate = rate,
+                                  .epsilon = shape.epsilon,
+                                  .max_norm = 1.0,
+                                  .moment_dtype = ir::parse_dtype(shape.moments)});
   return [adamw](const trace::Gradients& gradients) mutable { adamw.step(gradients); };
 }
 
 }  // namespace
 
 session::TracedFunction training_step(train::Model& model, const StepShape& shape) {
-  return session::traced_function([&model, shape, update = optimizer_of(model, shape.epsilon)](
+  return session::traced_function([&model, shape, update = optimizer_of(model, shape)](
                                       const trace::Tensor& inputs, const trace::Tensor& targets) {
     const auto [loss, gradients] =
         trace::accumulate(shape.num_micro_batches, {inputs, targets},

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "frontend/session/session.h"
 #include "ops/collective/compression.h"
 #include "train/models.h"
@@ -14,7 +16,9 @@ struct StepShape {
   ir::Mesh mesh = {};     // the same over its batch axes, instead
   ops::Compression compression = {};
   double epsilon = 1e-8;
+  std::string moments = "f32";  // what AdamW's moments are kept in; or bf16
 };
+// UserError for moments in bf16 of an image model.
 session::TracedFunction training_step(train::Model& model, const StepShape& shape);
 // Of AdamW, where runs are compared: with 1e-8, the sign of a gradient that is zero but for
 // rounding moves its parameter by a whole step.

@@ -114,6 +114,7 @@ int run_compile(std::span<const std::string> args) {
   add_model_options(arguments, config, /*takes_images=*/true);
   add_compile_options(arguments, options);
   add_micro_batches_option(arguments, shape.num_micro_batches);
+  add_moments_option(arguments, shape.moments);
   arguments.option("dynamic-batch", &dynamic.batch, "compile once for 1 to --batch rows");
   arguments.option("dynamic-time", &dynamic.time,
                    "compile once for 2 to --block tokens of context");

@@ -142,6 +142,7 @@ int run_explain(std::span<const std::string> args) {
   MeshOptions mesh;
   add_mesh_options(arguments, mesh);
   add_stage_option(arguments, mesh);
+  add_moments_option(arguments, shape.moments);
   arguments.option("ranks", &shape.num_ranks,
                    "data parallel ranks that the step is compiled for; takes --backend null");
   arguments.option("svg", &wanted.svg, "draw the step to this file (takes Graphviz's dot)");

@@ -36,7 +36,7 @@ void add_optimizer_options(Arguments& arguments, train::TrainConfig& config) {
   arguments.option("loss-scale", &config.loss_scale,
                    "factor of the loss in backward: none, dynamic or a number; steps whose "
                    "gradients are not finite are skipped");
-  arguments.option("moments", &config.moments, "what AdamW's moments are kept in", {"f32", "bf16"});
+  add_moments_option(arguments, config.moments);
 }
 
 void add_checkpoint_options(Arguments& arguments, train::TrainConfig& config) {

@@ -45,7 +45,7 @@ class Compiler {
     }
     std::unique_ptr<ir::Graph> graph = traced.clone();
     if (options_.records_lineage) lineage_.emplace(*graph);
-    result_.passes = run_passes(*graph, context_, options_, steps_, lineage());
+    result_.passes = run_passes(*graph, context_, options_, steps_, lineage(), &traced);
     const bool has_budget = budget_.bytes > 0 || budget_.fraction > 0;
     if (has_budget) {
       lower(graph->clone());

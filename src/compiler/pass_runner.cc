@@ -60,8 +60,9 @@ void make_folder(const fs::path& path) {
 // One application of a pass; holds the pass to its word.
 class Application {
  public:
-  Application(const PipelineStep& step, int number, ir::Graph& graph, const PassOptions& options)
-      : step_(step), number_(number), graph_(graph), options_(options) {}
+  Application(const PipelineStep& step, int number, ir::Graph& graph, const PassOptions& options,
+              analysis::OpValidator& ops)
+      : step_(step), number_(number), graph_(graph), options_(options), ops_(ops) {}
 
   void apply(passes::PassContext& context) {
     if (!options_.dump_dir.empty()) before_ = graph_.clone();
@@ -117,7 +118,7 @@ class Application {
 
   void verify() const {
     auto violations = ir::verify(graph_, {.dead_nodes = false});
-    if (violations.empty()) violations = analysis::validate_ops(graph_);
+    if (violations.empty()) violations = ops_.run(graph_);
     if (violations.empty()) return;
     fail(graph_, "leaves a graph that is not sound:\n" + to_text(violations));
   }
@@ -126,6 +127,7 @@ class Application {
   const int number_;
   ir::Graph& graph_;
   const PassOptions& options_;
+  analysis::OpValidator& ops_;
   std::unique_ptr<ir::Graph> before_;  // if there are dumps
   PassRecord record_;
 };
@@ -133,14 +135,16 @@ class Application {
 // Applies the steps one after the other.
 class Runner {
  public:
-  Runner(ir::Graph& graph, passes::PassContext& context, const PassOptions& options)
+  Runner(ir::Graph& graph, passes::PassContext& context, const PassOptions& options,
+         const ir::Graph* given)
       : graph_(graph), context_(context), options_(options), context_given_(context) {
-    if (options.verify) given_ = graph.clone();
+    if (given == nullptr && options.verify) given = (copy_ = graph.clone()).get();
+    if (options.verify) given_ = given;
     hash_ = graph.hash();
   }
 
   PassRecord run(const PipelineStep& step, int number) {
-    Application application(step, number, graph_, options_);
+    Application application(step, number, graph_, options_, ops_);
     if (options_.on_begin) options_.on_begin(step.name);
     try {
       application.apply(context_);
@@ -155,16 +159,19 @@ class Runner {
  private:
   // A pass that fails leaves the graph half rewritten: what it was given is made again.
   const ir::Graph& graph_before() {
-    for (const PipelineStep* step : done_) step->run(*given_, context_given_);
-    return *given_;
+    if (copy_ == nullptr) copy_ = given_->clone();
+    for (const PipelineStep* step : done_) step->run(*copy_, context_given_);
+    return *copy_;
   }
 
   ir::Graph& graph_;
   passes::PassContext& context_;
   const PassOptions& options_;
-  std::unique_ptr<ir::Graph> given_;
+  const ir::Graph* given_ = nullptr;  // with verify
+  std::unique_ptr<ir::Graph> copy_;
   passes::PassContext context_given_;
   std::vector<const PipelineStep*> done_;
+  analysis::OpValidator ops_;
   Hash hash_;
 };
 
@@ -172,11 +179,11 @@ class Runner {
 
 std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
                                    const PassOptions& options, std::span<const PipelineStep> steps,
-                                   LineageRecorder* lineage) {
+                                   LineageRecorder* lineage, const ir::Graph* given) {
   check_options(options, steps);
   if (!options.dump_dir.empty()) make_folder(options.dump_dir);
   std::vector<PassRecord> records;
-  Runner runner(graph, context, options);
+  Runner runner(graph, context, options, given);
   int num_optional = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const bool stopped = options.stop_after >= 0 && num_optional >= options.stop_after;

@@ -35,10 +35,12 @@ struct PassRecord {
 // Runs the steps in order. UserError when an option names no pass (the message lists them) or the
 // dumps cannot be written. InternalError when a pass claims to have changed the graph and has not,
 // or the reverse, leaves a graph that the verifier or the ops refuse, or fails itself; the message
-// names the file that holds the graph. `lineage`: null, or records each application.
+// names the file that holds the graph. `lineage`: null, or records each application. `given`: an
+// equal graph that stays as it is, to make again what a pass that fails was given; null: a copy.
 std::vector<PassRecord> run_passes(ir::Graph& graph, passes::PassContext& context,
                                    const PassOptions& options,
                                    std::span<const PipelineStep> steps = pipeline(),
-                                   LineageRecorder* lineage = nullptr);
+                                   LineageRecorder* lineage = nullptr,
+                                   const ir::Graph* given = nullptr);
 
 }  // namespace monograph::compiler

@@ -3,60 +3,32 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/node_bytes.h"
+#include "ir/node_positions.h"
 
 namespace monograph::ir {
 namespace {
 
-void hash_list(Hasher& hasher, const std::vector<int64_t>& list) {
-  hasher.add(static_cast<int64_t>(list.size()));
-  hasher.add_bytes(list.data(), list.size() * sizeof(int64_t));
-}
-
-void hash_attribute(Hasher& hasher, const Attribute& attribute) {
-  hasher.add(static_cast<int64_t>(attribute.index()));
-  if (const auto* flag = std::get_if<bool>(&attribute)) hasher.add(static_cast<int64_t>(*flag));
-  if (const auto* number = std::get_if<int64_t>(&attribute)) hasher.add(*number);
-  if (const auto* real = std::get_if<double>(&attribute)) hasher.add_bytes(real, sizeof *real);
-  if (const auto* text = std::get_if<std::string>(&attribute)) hasher.add(*text);
-  if (const auto* dtype = std::get_if<DType>(&attribute)) hasher.add(static_cast<int64_t>(*dtype));
-  if (const auto* list = std::get_if<std::vector<int64_t>>(&attribute)) {
-    hash_list(hasher, *list);
-  }
-  if (const auto* shapes = std::get_if<std::vector<Shape>>(&attribute)) {
-    hasher.add(static_cast<int64_t>(shapes->size()));
-    for (const Shape& shape : *shapes) hash_list(hasher, shape.dims());
-  }
-}
-
-using NodeIds = std::unordered_map<const Node*, int>;
-
 // A value of no node of the graph has id -1: a broken graph can be hashed too, the verifier judges
 // it.
-void hash_value(Hasher& hasher, Value value, const NodeIds& ids) {
-  const auto found = ids.find(value.node);
-  hasher.add(static_cast<int64_t>(found == ids.end() ? -1 : found->second));
-  hasher.add(static_cast<int64_t>(value.index));
+void add_value(NodeBytes& bytes, Value value, const NodePositions& ids) {
+  bytes.add(int64_t{ids(value.node)});
+  bytes.add(int64_t{value.index});
 }
 
-// Each list is preceded by its length, so that different nodes never feed the same bytes.
-void hash_node(Hasher& hasher, const Node& node, const NodeIds& ids) {
-  hasher.add(node.op()).add(static_cast<int64_t>(node.phase()));
-  hasher.add(static_cast<int64_t>(node.num_operands()));
-  for (Value operand : node.operands()) hash_value(hasher, operand, ids);
-  hasher.add(static_cast<int64_t>(node.attributes().size()));
-  for (const auto& [name, attribute] : node.attributes()) {
-    hasher.add(name);
-    hash_attribute(hasher, attribute);
-  }
-  hasher.add(static_cast<int64_t>(node.num_results()));
-  for (const TensorType& type : node.types()) {
-    hasher.add(static_cast<int64_t>(type.dtype));
-    hash_list(hasher, type.shape.dims());
-  }
-  hasher.add(static_cast<int64_t>(node.body() != nullptr));
+void add_node(NodeBytes& bytes, const Node& node, const NodePositions& ids) {
+  bytes.add(std::string_view(node.op()));
+  bytes.add(static_cast<int64_t>(node.phase()));
+  bytes.add(int64_t{node.num_operands()});
+  for (Value operand : node.operands()) add_value(bytes, operand, ids);
+  bytes.add(node.attributes());
+  bytes.add(int64_t{node.num_results()});
+  for (const TensorType& type : node.types()) bytes.add(type);
+  bytes.add(static_cast<int64_t>(node.body() != nullptr));
   if (node.body() != nullptr) {
     const Hash body = node.body()->hash();
-    hasher.add_bytes(&body, sizeof body);
+    bytes.add(static_cast<int64_t>(body.high));
+    bytes.add(static_cast<int64_t>(body.low));
   }
 }
 
@@ -198,44 +170,53 @@ void Graph::renumber() {
 
 std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(name_);
-  std::unordered_map<const Node*, Node*> mapped;
-  const auto map_value = [&](Value value) { return Value{mapped.at(value.node), value.index}; };
+  const NodePositions positions(*this);
+  const auto map_value = [&](Value value) {
+    return Value{copy->nodes_.at(positions(value.node)).get(), value.index};
+  };
+  copy->nodes_.reserve(nodes_.size());
   for (const auto& node : nodes_) {
     std::vector<Value> operands;
+    operands.reserve(node->operands_.size());
     for (Value operand : node->operands_) operands.push_back(map_value(operand));
     Node* twin = copy->add(node->op_, std::move(operands), node->attributes_, node->types_);
     twin->name_ = node->name_;
     twin->phase_ = node->phase_;
     twin->provenance_ = node->provenance_;
     if (node->body_) twin->body_ = node->body_->clone();
-    mapped[node.get()] = twin;
   }
   for (const Output& output : outputs_) copy->add_output(output.name, map_value(output.value));
   for (const Update& update : updates_) {
-    copy->updates_.push_back({mapped.at(update.state), map_value(update.next)});
+    copy->updates_.push_back({map_value({update.state, 0}).node, map_value(update.next)});
   }
   return copy;
 }
 
 Hash Graph::hash() const {
-  NodeIds ids;
-  ids.reserve(nodes_.size());
-  for (const auto& node : nodes_) ids.emplace(node.get(), static_cast<int>(ids.size()));
+  const NodePositions ids(*this);
   Hasher hasher;
+  NodeBytes bytes;
   hasher.add(static_cast<int64_t>(nodes_.size()));
-  for (const auto& node : nodes_) hash_node(hasher, *node, ids);
-  hasher.add(static_cast<int64_t>(outputs_.size()));
-  for (const Output& output : outputs_) hash_value(hasher, output.value, ids);
-  hasher.add(static_cast<int64_t>(updates_.size()));
-  for (const Update& update : updates_) {
-    hash_value(hasher, {update.state, 0}, ids);
-    hash_value(hasher, update.next, ids);
+  for (const auto& node : nodes_) {
+    bytes.clear();
+    add_node(bytes, *node, ids);
+    hasher.add_bytes(bytes.view().data(), bytes.view().size());
   }
+  bytes.clear();
+  bytes.add(static_cast<int64_t>(outputs_.size()));
+  for (const Output& output : outputs_) add_value(bytes, output.value, ids);
+  bytes.add(static_cast<int64_t>(updates_.size()));
+  for (const Update& update : updates_) {
+    add_value(bytes, {update.state, 0}, ids);
+    add_value(bytes, update.next, ids);
+  }
+  hasher.add_bytes(bytes.view().data(), bytes.view().size());
   return hasher.finish();
 }
 
 ValueMap<std::vector<Node*>> users_of(const Graph& graph) {
   ValueMap<std::vector<Node*>> users;
+  users.reserve(graph.nodes().size());
   for (const auto& node : graph.nodes()) {
     for (Value operand : node->operands()) {
       std::vector<Node*>& list = users[operand];

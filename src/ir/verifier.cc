@@ -2,25 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "ir/node_positions.h"
 #include "ir/printer.h"
 #include "ir/state_role.h"
 
 namespace monograph::ir {
 namespace {
 
+// Most graphs are sound: names and texts are made when there is something to say.
 class Verifier {
  public:
-  Verifier(const Graph& graph, VerifyOptions options, std::string path,
-           std::vector<Violation>& violations)
-      : graph_(graph),
-        options_(options),
-        path_(std::move(path)),
-        names_(graph),
-        violations_(violations) {
-    for (const auto& node : graph.nodes()) members_.insert(node.get());
-  }
+  Verifier(const Graph& graph, VerifyOptions options, std::vector<Violation>& violations)
+      : graph_(graph), options_(options), positions_(graph), violations_(violations) {}
+  // Of the body of a node of `outer`'s graph.
+  Verifier(const Verifier& outer, const Node& owner)
+      : graph_(*owner.body()),
+        options_(outer.options_),
+        outer_(&outer),
+        owner_(&owner),
+        positions_(graph_),
+        violations_(outer.violations_) {}
 
-  bool is_body() const { return !path_.empty(); }
+  bool is_body() const { return outer_ != nullptr; }
 
   void run() {
     for (const auto& node : graph_.nodes()) {
@@ -33,7 +39,7 @@ class Verifier {
         check_placeholder(*node);
       }
       check_body(*node);
-      defined_.insert(node.get());
+      ++num_defined_;
     }
     check_outputs();
     check_updates();
@@ -41,12 +47,19 @@ class Verifier {
   }
 
  private:
+  const ValueNames& names() const { return names_ ? *names_ : names_.emplace(graph_); }
+
+  std::string path() const {  // "body of %5: "; empty outside bodies
+    if (!is_body()) return "";
+    return fmt::format("{}body of {}: ", outer_->path(), outer_->names()({mutable_of(*owner_), 0}));
+  }
+
   void report(const char* code, const Node& node, const std::string& message) {
     violations_.push_back(
-        {code, &node, fmt::format("{}{}: {}", path_, to_text(node, names_), message)});
+        {code, &node, fmt::format("{}{}: {}", path(), to_text(node, names()), message)});
   }
   void report(const char* code, const std::string& message) {
-    violations_.push_back({code, nullptr, path_ + message});
+    violations_.push_back({code, nullptr, path() + message});
   }
 
   // What is wrong with a value as an operand or a root; false when nothing is.
@@ -57,7 +70,7 @@ class Verifier {
   };
   Fault fault_of(Value value) const {
     if (value.node == nullptr) return {"V1.2", "is no value: give one of the graph"};
-    if (members_.count(value.node) == 0) {
+    if (positions_(value.node) < 0) {
       return {"V1.3", "belongs to a node outside the graph: use a node of this graph"};
     }
     if (value.index < 0 || value.index >= value.node->num_results()) {
@@ -73,11 +86,11 @@ class Verifier {
       const Value operand = node.operand(i);
       if (const Fault fault = fault_of(operand)) {
         report(fault.code, node, fmt::format("operand {} {}", i, fault.message));
-      } else if (defined_.count(operand.node) == 0) {
+      } else if (positions_(operand.node) >= num_defined_) {
         report("V1.4", node,
                fmt::format("operand {} is used before its definition (a cycle, or nodes out of "
                            "order): define {} above",
-                           i, names_(operand)));
+                           i, names()(operand)));
       }
     }
   }
@@ -111,43 +124,51 @@ class Verifier {
     if (!node.is("fused")) {
       report("V1.18", node, "only a fused node has a body: name the op fused");
     }
-    const Graph& body = *node.body();
-    check_body_signature(node, body);
-    const std::string path = fmt::format("{}body of {}: ", path_, names_({mutable_of(node), 0}));
-    Verifier(body, options_, path, violations_).run();
+    Verifier inside(*this, node);
+    check_operand_types(node);
+    check_result_types(node, inside);
+    inside.run();
   }
 
-  void check_body_signature(const Node& node, const Graph& body) {
-    std::vector<TensorType> given, taken, returned;
-    for (const Value operand : node.operands()) {
+  void check_operand_types(const Node& node) {
+    const auto& operands = node.operands();
+    for (const Value operand : operands) {
       if (fault_of(operand)) return;
-      given.push_back(operand.type());
     }
-    for (const Node* input : body.inputs()) {
+    size_t num_taken = 0;
+    bool is_equal = true;
+    for (const auto& input : node.body()->nodes()) {
+      if (!input->is("input")) continue;
       if (input->num_results() != 1) return;
-      taken.push_back(input->types()[0]);
+      is_equal = is_equal && num_taken < operands.size() &&
+                 input->types()[0] == operands[num_taken].type();
+      ++num_taken;
     }
-    if (given != taken) {
-      report("V1.12", node,
-             fmt::format("the body takes ({}), the operands are ({}): make them equal",
-                         types_text(taken), types_text(given)));
-    }
-    for (const Graph::Output& output : body.outputs()) {
-      if (!is_value_of(body, output.value)) return;  // reported inside the body
-      returned.push_back(output.value.type());
-    }
-    if (returned != node.types()) {
-      report("V1.19", node,
-             fmt::format("the body returns ({}), the results are ({}): make them equal",
-                         types_text(returned), types_text(node.types())));
-    }
+    if (is_equal && num_taken == operands.size()) return;
+    std::vector<TensorType> given, taken;
+    for (const Value operand : operands) given.push_back(operand.type());
+    for (const Node* input : node.body()->inputs()) taken.push_back(input->types()[0]);
+    report("V1.12", node,
+           fmt::format("the body takes ({}), the operands are ({}): make them equal",
+                       types_text(taken), types_text(given)));
   }
 
-  static bool is_value_of(const Graph& graph, Value value) {
-    for (const auto& node : graph.nodes()) {
-      if (node.get() == value.node) return value.index >= 0 && value.index < node->num_results();
+  void check_result_types(const Node& node, const Verifier& inside) {
+    const auto& outputs = node.body()->outputs();
+    for (const Graph::Output& output : outputs) {
+      if (inside.fault_of(output.value)) return;  // reported inside the body
     }
-    return false;
+    const auto is_of_type = [](const Graph::Output& output, const TensorType& type) {
+      return output.value.type() == type;
+    };
+    if (std::equal(outputs.begin(), outputs.end(), node.types().begin(), node.types().end(),
+                   is_of_type))
+      return;
+    std::vector<TensorType> returned;
+    for (const Graph::Output& output : outputs) returned.push_back(output.value.type());
+    report("V1.19", node,
+           fmt::format("the body returns ({}), the results are ({}): make them equal",
+                       types_text(returned), types_text(node.types())));
   }
 
   static std::string types_text(const std::vector<TensorType>& types) {
@@ -162,7 +183,7 @@ class Verifier {
     if (graph_.outputs().empty() && (is_body() || graph_.updates().empty())) {
       report("V1.8", "the graph returns nothing and updates nothing: add an output");
     }
-    std::unordered_set<std::string> names;
+    std::unordered_set<std::string_view> known;
     for (const Graph::Output& output : graph_.outputs()) {
       if (const Fault fault = fault_of(output.value)) {
         report(fault.code, fmt::format("output '{}' {}", output.name, fault.message));
@@ -170,7 +191,7 @@ class Verifier {
       if (is_body()) continue;
       if (output.name.empty()) {
         report("V1.9", "an output has no name: give it one");
-      } else if (!names.insert(output.name).second) {
+      } else if (!known.insert(output.name).second) {
         report("V1.24",
                fmt::format("output name '{}' is given twice: make names unique", output.name));
       }
@@ -193,7 +214,7 @@ class Verifier {
         report(fault.code, *state, fmt::format("the state's update {}", fault.message));
       } else if (next.type() != state->types()[0]) {
         report("V1.27", *state,
-               fmt::format("the update {} is of type {}: convert or reshape it", names_(next),
+               fmt::format("the update {} is of type {}: convert or reshape it", names()(next),
                            next.type().str()));
       }
     }
@@ -203,7 +224,7 @@ class Verifier {
     std::unordered_set<const Node*> live;
     std::vector<const Node*> pending;
     const auto reach = [&](Value value) {
-      if (members_.count(value.node) > 0 && live.insert(value.node).second) {
+      if (positions_(value.node) >= 0 && live.insert(value.node).second) {
         pending.push_back(value.node);
       }
     };
@@ -222,18 +243,20 @@ class Verifier {
 
   const Graph& graph_;
   const VerifyOptions options_;
-  const std::string path_;  // "body of %5: "; empty outside bodies
-  const ValueNames names_;
+  const Verifier* const outer_ = nullptr;  // of the graph whose node `owner_` has this body
+  const Node* const owner_ = nullptr;
+  const NodePositions positions_;
+  int num_defined_ = 0;  // nodes seen so far
+  mutable std::optional<ValueNames> names_;
   std::vector<Violation>& violations_;
-  std::unordered_set<const Node*> members_, defined_;
-  std::unordered_set<std::string> placeholder_names_;
+  std::unordered_set<std::string_view> placeholder_names_;
 };
 
 }  // namespace
 
 std::vector<Violation> verify(const Graph& graph, VerifyOptions options) {
   std::vector<Violation> violations;
-  Verifier(graph, options, "", violations).run();
+  Verifier(graph, options, violations).run();
   return violations;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/registry.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -62,6 +63,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Of names that differ at an end, as those of ops do: nodes are looked up again and again.
+struct EndsHash {
+  size_t operator()(std::string_view name) const {
+    uint64_t first = 0, last = 0;
+    const size_t length = std::min(name.size(), sizeof first);
+    std::memcpy(&first, name.data(), length);
+    std::memcpy(&last, name.data() + name.size() - length, length);
+    return (first * 0x9E3779B97F4A7C15u) ^ (last + name.size());
+  }
+};
+
 }  // namespace
 
 std::string_view kind_name(AttributeKind kind) {
@@ -94,7 +106,7 @@ std::span<const OpDef* const> all_ops() {
 
 const OpDef* find_op(std::string_view name) {
   static const auto table = [] {
-    std::unordered_map<std::string_view, const OpDef*> by_name;
+    std::unordered_map<std::string_view, const OpDef*, EndsHash> by_name;
     for (const OpDef* op : all_ops()) by_name.emplace(op->name, op);
     return by_name;
   }();

@@ -13,6 +13,8 @@ expect 0 'fusion: [0-9]+ of [0-9]+ kernel nodes' "$monograph" explain gpt-nano "
 expect 0 '  input0 +i64\[4,16\]' "$monograph" explain gpt-nano "${small[@]}" --backend null
 expect 0 'not fused: [0-9]+ edges: the pass fuse did not run' "$monograph" compile gpt-nano "${small[@]}" --backend null --disable-pass fuse
 expect 0 'collectives: [1-9]' "$monograph" explain gpt-nano "${small[@]}" --backend null --ranks 4
+expect 0 'optimizer.m.*bf16' "$monograph" explain gpt-nano "${small[@]}" --backend null --moments bf16 --node optimizer.m.wte.weight
+expect 2 'trained by SGD, in f32' "$monograph" compile resnet18 --backend null --moments bf16
 expect 2 'with more backend null' "$monograph" explain gpt-nano "${small[@]}" --ranks 4
 expect 0 '"fused_share"' "$monograph" explain gpt-nano "${small[@]}" --backend null --json
 expect 0 'program +done in step [0-9]+: kernel [0-9]+ +h.1.mlp' "$monograph" explain gpt-nano "${small[@]}" --backend null --node h.1.mlp

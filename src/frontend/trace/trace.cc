@@ -45,15 +45,17 @@ Tensor Trace::input(std::string name, ir::TensorType type) {
 }
 
 Trace::TracedState& Trace::traced(const State& state) {
-  for (TracedState& known : states_) {
-    if (known.state.is_same(state)) return known;
-    if (known.state.name() != state.name()) continue;
-    throw_user_error("two states are named '{}' ({} and {}): give their modules different names",
-                     state.name(), known.state.type().str(), state.type().str());
+  ir::Graph& graph = this->graph();
+  const auto [found, is_new] = state_numbers_.try_emplace(state.name(), states_.size());
+  if (is_new) {
+    ir::Node* node = graph.add_state(state.name(), state.type(), state.role());
+    states_.push_back({state, node, node->result()});
+    return states_.back();
   }
-  ir::Node* node = graph().add_state(state.name(), state.type(), state.role());
-  states_.push_back({state, node, node->result()});
-  return states_.back();
+  TracedState& known = states_[found->second];
+  if (known.state.is_same(state)) return known;
+  throw_user_error("two states are named '{}' ({} and {}): give their modules different names",
+                   state.name(), known.state.type().str(), state.type().str());
 }
 
 Tensor Trace::read(const State& state) {

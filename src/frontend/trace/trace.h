@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -147,7 +148,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   ops::Builder builder_;
   passes::PassContext context_;
   std::vector<TracedState> states_;
-  std::map<std::string, int> num_draws_;  // by scope
+  std::unordered_map<std::string, size_t> state_numbers_;  // by name: where it is in states_
+  std::map<std::string, int> num_draws_;                   // by scope
   std::unordered_set<const ir::Node*> from_inputs_;
   Axes batch_axes_;
   int64_t part_ = 0, num_parts_ = 1;                // of this rank's part of the batch

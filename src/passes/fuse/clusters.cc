@@ -8,30 +8,30 @@
 
 namespace monograph::passes {
 
-using analysis::fuse_role;
 using analysis::FuseRole;
 using analysis::IterationSpace;
 using ir::Node;
 using ir::Value;
 
 // Where a micro-batch may begin: not at views, constants and single numbers.
-static bool does_work(const Node& node) {
+static bool does_work(const Node& node, FuseRole role) {
   return !node.is_placeholder() && node.types()[0].num_elements() > 1 &&
-         fuse_role(node) != FuseRole::kCreation && !ops::has_trait(node, ops::kViewLike) &&
+         role != FuseRole::kCreation && !ops::has_trait(node, ops::kViewLike) &&
          !ops::has_trait(node, ops::kGather);
 }
 
 Clusters::Clusters(const ir::Graph& graph)
     : graph_(graph),
       users_(ir::users_of(graph)),
-      followers_(followers_of(graph)),
+      followers_(analysis::followers_of(graph)),
       ancestry_(followers_) {
   for (Value root : graph.roots()) roots_.insert(root);
+  for (const auto& node : graph.nodes()) roles_.push_back(analysis::fuse_role(*node));
   for (const auto& node : graph.nodes()) {
     const auto is_free = [&](Value operand) {
       return operand.type().num_elements() == 1 || free_.contains(operand);
     };
-    const FuseRole role = fuse_role(*node);
+    const FuseRole role = this->role(node.get());
     const bool is_cheap = role == FuseRole::kElement || role == FuseRole::kCreation;
     if (is_cheap && node->types()[0].num_elements() > 1 &&
         std::all_of(node->operands().begin(), node->operands().end(), is_free)) {
@@ -42,20 +42,20 @@ Clusters::Clusters(const ir::Graph& graph)
   int micro_batch = 0;
   ir::Phase phase = ir::Phase::kForward;
   for (const auto& node : graph.nodes()) {
-    if (does_work(*node)) {
+    const FuseRole role = this->role(node.get());
+    if (does_work(*node, role)) {
       micro_batch += node->phase() == ir::Phase::kForward && phase == ir::Phase::kBackward;
       phase = node->phase();
     }
     // A chunk of a loss head is no micro-batch: it waits for the chunk before by itself.
     if (node->is("after")) phase = node->phase();
     auto group = std::make_unique<Group>();
-    const FuseRole role = fuse_role(*node);
     group->is_kernel = role != FuseRole::kNone && role != FuseRole::kCreation;
     if (role == FuseRole::kCreation) {
       const auto& users_here = users(node->result());
       group->is_kernel = is_root(node->result()) ||
-                         std::any_of(users_here.begin(), users_here.end(), [](const Node* user) {
-                           return fuse_role(*user) == FuseRole::kNone;
+                         std::any_of(users_here.begin(), users_here.end(), [&](const Node* user) {
+                           return this->role(user) == FuseRole::kNone;
                          });
     }
     if (group->is_kernel) group->space = analysis::iteration_space(*node);
@@ -89,8 +89,8 @@ bool Clusters::has_kernels() const {
 
 // A result that is complete only at the end, or an operand that must lie in memory, keeps the two
 // nodes of an edge apart.
-static bool is_barrier(const Node& producer, const Node& user) {
-  return fuse_role(producer) == FuseRole::kTerminal || fuse_role(user) == FuseRole::kIndexed;
+bool Clusters::is_barrier(const Node& producer, const Node& user) const {
+  return role(&producer) == FuseRole::kTerminal || role(&user) == FuseRole::kIndexed;
 }
 
 bool Clusters::has_barrier(const Group& from, const Group& to) const {
@@ -157,8 +157,7 @@ bool Clusters::can_store_outputs(const Group& a, const Group& b,
                                  const IterationSpace& joined) const {
   for (const Group* group : {&a, &b}) {
     for (Node* node : group->members) {
-      const FuseRole role = fuse_role(*node);
-      if (role == FuseRole::kTerminal || analysis::can_store(joined, node->types()[0].shape))
+      if (role(node) == FuseRole::kTerminal || analysis::can_store(joined, node->types()[0].shape))
         continue;
       const Value value = node->result();
       const auto& users_here = users(value);

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/ancestry.h"
 #include "analysis/iteration_space.h"
-#include "passes/fuse/ancestry.h"
 
 namespace monograph::passes {
 
@@ -38,6 +38,7 @@ class Clusters {
   std::vector<Group*> groups();
   bool has_kernels() const;  // some group is one
   Group* group_of(const ir::Node* node) { return groups_by_node_[node->id()]; }
+  analysis::FuseRole role(const ir::Node* node) const { return roles_[node->id()]; }
   const std::vector<ir::Node*>& users(ir::Value value) const;
   bool is_root(ir::Value value) const { return roots_.contains(value); }
 
@@ -52,6 +53,7 @@ class Clusters {
   bool try_merge(const ir::Node* a, const ir::Node* b);
   std::vector<ir::Node*> siblings_of(ir::Value value);
   bool is_free(ir::Value value) const { return free_.contains(value); }
+  bool is_barrier(const ir::Node& producer, const ir::Node& user) const;
   bool has_barrier(const Group& from, const Group& to) const;
   bool has_detour(const Group& a, const Group& b) const;
   bool has_known_detour(const Group& from, const Group& to) const;
@@ -59,12 +61,13 @@ class Clusters {
                          const analysis::IterationSpace& joined) const;
 
   const ir::Graph& graph_;
+  std::vector<analysis::FuseRole> roles_;  // by node
   std::vector<std::unique_ptr<Group>> storage_;
   std::vector<Group*> groups_by_node_;
   std::vector<Group*> order_;  // topological
   ir::ValueMap<std::vector<ir::Node*>> users_;
   std::vector<std::vector<ir::Node*>> followers_;  // by node: the users of its results
-  Ancestry ancestry_;
+  analysis::Ancestry ancestry_;
   mutable int last_mark_ = 0;
   ir::ValueSet roots_;
   ir::ValueSet free_;  // wide values that are made of constants and single numbers alone

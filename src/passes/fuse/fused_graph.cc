@@ -10,14 +10,13 @@
 namespace monograph::passes {
 namespace {
 
-using analysis::fuse_role;
 using analysis::FuseRole;
 using ir::Node;
 using ir::Value;
 using Group = Clusters::Group;
 
 // What a group does: members, clones, and the creation nodes that they read.
-std::vector<Node*> body_nodes(const Group& group) {
+std::vector<Node*> body_nodes(const Clusters& clusters, const Group& group) {
   std::vector<Node*> pending = group.members;
   pending.insert(pending.end(), group.clones.begin(), group.clones.end());
   std::vector<Node*> nodes;
@@ -28,7 +27,7 @@ std::vector<Node*> body_nodes(const Group& group) {
     if (!seen.insert(node).second) continue;
     nodes.push_back(node);
     for (Value operand : node->operands()) {
-      if (fuse_role(*operand.node) == FuseRole::kCreation) pending.push_back(operand.node);
+      if (clusters.role(operand.node) == FuseRole::kCreation) pending.push_back(operand.node);
     }
   }
   return nodes;
@@ -44,7 +43,7 @@ class FusedGraph {
  public:
   FusedGraph(ir::Graph& graph, Clusters& clusters) : graph_(graph), clusters_(clusters) {
     for (Group* group : clusters.groups()) {
-      if (group->is_kernel) kernels_[group].nodes = body_nodes(*group);
+      if (group->is_kernel) kernels_[group].nodes = body_nodes(clusters, *group);
     }
     // A value done again elsewhere may leave nothing to do here, and so on upwards.
     while (prune()) {
@@ -164,7 +163,7 @@ class FusedGraph {
 
   bool is_dropped(Group& group) const {
     if (group.is_kernel) return kernels_.at(&group).nodes.empty();
-    return fuse_role(*group.members.front()) == FuseRole::kCreation;
+    return clusters_.role(group.members.front()) == FuseRole::kCreation;
   }
 
   const std::vector<Value>& operands_of(Group* group) const {

@@ -7,7 +7,6 @@
 namespace monograph::passes {
 namespace {
 
-using analysis::fuse_role;
 using analysis::FuseRole;
 using ir::Node;
 using ir::Value;
@@ -40,7 +39,7 @@ class Recompute {
 
   void run() {
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
-      if (fuse_role(**node) == FuseRole::kElement) visit(**node);
+      if (clusters_.role(*node) == FuseRole::kElement) visit(**node);
     }
   }
 
@@ -60,7 +59,7 @@ class Recompute {
   bool must_store(Value value) const {
     if (clusters_.is_root(value)) return true;
     for (const Node* user : clusters_.users(value)) {
-      if (fuse_role(*user) == FuseRole::kIndexed) return true;  // it reads memory
+      if (clusters_.role(user) == FuseRole::kIndexed) return true;  // it reads memory
     }
     const auto found = readers_.find(value);
     return found != readers_.end() &&
@@ -70,7 +69,7 @@ class Recompute {
 
   bool is_materialised(Value value) const {
     if (!clusters_.group_of(value.node)->is_kernel) {
-      return fuse_role(*value.node) != FuseRole::kCreation;
+      return clusters_.role(value.node) != FuseRole::kCreation;
     }
     const auto found = readers_.find(value);
     return clusters_.is_root(value) || (found != readers_.end() && !found->second.empty());
@@ -84,7 +83,7 @@ class Recompute {
   // Adds to the plan what `group` must do or read to have `value`.
   void reach(Value value, const Group& group, int64_t target_bytes, Plan& plan) {
     if (!plan.possible || is_here(value.node, group, plan)) return;
-    if (fuse_role(*value.node) == FuseRole::kCreation) {
+    if (clusters_.role(value.node) == FuseRole::kCreation) {
       for (Value operand : value.node->operands()) reach(operand, group, target_bytes, plan);
       return;
     }
@@ -100,7 +99,7 @@ class Recompute {
       plan.bytes += is_materialised(value) ? bytes : 2 * bytes;
       return;
     }
-    if (fuse_role(*value.node) != FuseRole::kElement || plan.clones.size() >= kMaxClones ||
+    if (clusters_.role(value.node) != FuseRole::kElement || plan.clones.size() >= kMaxClones ||
         !fits(*value.node, group)) {
       plan.possible = false;
       return;

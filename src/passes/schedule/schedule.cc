@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <queue>
 
 #include "analysis/memory_classes.h"
 #include "analysis/walls.h"
@@ -62,6 +63,7 @@ class LiveBytes {
   }
 
   int64_t peak() const { return peak_; }
+  bool touches(const Node& node) const { return !nodes_[node.id()].empty(); }
 
  private:
   struct Class {
@@ -119,6 +121,61 @@ class Order {
   std::vector<Node*> nodes_;
 };
 
+// The nodes that may run next, those of earlier frames first. Most of the graph's inputs and views
+// are here from the beginning and change nothing: they are kept apart, or each choice would look
+// through them all.
+class Ready {
+ public:
+  // `walls`: the frame of each node, by id.
+  Ready(const LiveBytes& live, const std::vector<int>& walls)
+      : live_(live), walls_(walls), idle_(Later{&walls}) {}
+
+  void add(Node* node) {
+    if (live_.touches(*node)) {
+      touching_.push_back(node);
+    } else {
+      idle_.push(node);
+    }
+  }
+  bool empty() const { return touching_.empty() && idle_.empty(); }
+
+  // Takes the one that adds fewest live bytes, of equal ones the first in the graph.
+  Node* take() {
+    const auto best = std::min_element(
+        touching_.begin(), touching_.end(),
+        [&](const Node* a, const Node* b) { return is_before(*a, *b, live_.change(*b)); });
+    const bool is_idle =
+        !idle_.empty() && (best == touching_.end() || !is_before(**best, *idle_.top(), 0));
+    Node* const node = is_idle ? idle_.top() : *best;
+    if (is_idle) {
+      idle_.pop();
+    } else {
+      touching_.erase(best);
+    }
+    return node;
+  }
+
+ private:
+  bool is_before(const Node& a, const Node& b, int64_t change_of_b) const {
+    if (walls_[a.id()] != walls_[b.id()]) return walls_[a.id()] < walls_[b.id()];
+    const int64_t change = live_.change(a);
+    return change != change_of_b ? change < change_of_b : a.id() < b.id();
+  }
+
+  struct Later {
+    const std::vector<int>* walls;
+    bool operator()(const Node* a, const Node* b) const {
+      const int x = (*walls)[a->id()], y = (*walls)[b->id()];
+      return x != y ? x > y : a->id() > b->id();
+    }
+  };
+
+  const LiveBytes& live_;
+  const std::vector<int>& walls_;
+  std::vector<Node*> touching_;
+  std::priority_queue<Node*, std::vector<Node*>, Later> idle_;
+};
+
 std::vector<Node*> greedy_order(const ir::Graph& graph) {
   const std::unordered_set<const Node*> on_demand = made_on_demand(graph);
   Order order(graph);
@@ -126,7 +183,8 @@ std::vector<Node*> greedy_order(const ir::Graph& graph) {
   walls.resize(graph.num_nodes(), 0);
   std::vector<int> waiting(graph.num_nodes(), 0);
   std::vector<std::vector<Node*>> followers(graph.num_nodes());
-  std::vector<Node*> ready, last;
+  Ready ready(order.live(), walls);
+  std::vector<Node*> last;
   for (const auto& node : graph.nodes()) {
     if (is_fixed(*node)) {
       last.push_back(node.get());
@@ -139,19 +197,13 @@ std::vector<Node*> greedy_order(const ir::Graph& graph) {
     }
     waiting[node->id()] = static_cast<int>(before.size());
     for (const Node* operand : before) followers[operand->id()].push_back(node.get());
-    if (before.empty()) ready.push_back(node.get());
+    if (before.empty()) ready.add(node.get());
   }
   while (!ready.empty()) {
-    const auto best = std::min_element(ready.begin(), ready.end(), [&](Node* a, Node* b) {
-      if (walls[a->id()] != walls[b->id()]) return walls[a->id()] < walls[b->id()];
-      const int64_t x = order.live().change(*a), y = order.live().change(*b);
-      return x != y ? x < y : a->id() < b->id();
-    });
-    Node* node = *best;
-    ready.erase(best);
+    Node* node = ready.take();
     order.run(node);
     for (Node* follower : followers[node->id()]) {
-      if (--waiting[follower->id()] == 0) ready.push_back(follower);
+      if (--waiting[follower->id()] == 0) ready.add(follower);
     }
   }
   std::vector<Node*> nodes = order.take();

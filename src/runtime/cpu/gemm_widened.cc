@@ -8,19 +8,14 @@
 
 #include "base/error.h"
 #include "runtime/cpu/gemm.h"
-
-#ifdef __x86_64__
-#define MONOGRAPH_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define MONOGRAPH_CLONES
-#endif
+#include "runtime/cpu/instruction_sets.h"
 
 namespace monograph::runtime {
 namespace {
 
 constexpr int64_t kMaxDepth = 768;  // of the panels that are widened at a time: they stay in L2
 
-MONOGRAPH_CLONES void widen(const uint16_t* from, int64_t count, float* to) {
+MONOGRAPH_PER_INSTRUCTION_SET void widen(const uint16_t* from, int64_t count, float* to) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = static_cast<uint32_t>(from[i]) << 16;
@@ -29,7 +24,7 @@ MONOGRAPH_CLONES void widen(const uint16_t* from, int64_t count, float* to) {
 }
 
 // To the nearest, ties to even; NaN stays NaN.
-MONOGRAPH_CLONES void narrow(const float* from, int64_t count, uint16_t* to) {
+MONOGRAPH_PER_INSTRUCTION_SET void narrow(const float* from, int64_t count, uint16_t* to) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<uint32_t>(from[i]);

@@ -5,12 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "runtime/cpu/instruction_sets.h"
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define VARIANTS __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define VARIANTS
-#endif
+#define VARIANTS MONOGRAPH_PER_INSTRUCTION_SET
 #define INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__) && !defined(__clang__)  // libmvec's vector versions, without -ffast-math
 #define VECTORIZED __attribute__((simd("notinbranch"), const))

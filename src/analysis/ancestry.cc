@@ -1,6 +1,6 @@
-#include "passes/fuse/ancestry.h"
+#include "analysis/ancestry.h"
 
-namespace monograph::passes {
+namespace monograph::analysis {
 
 std::vector<std::vector<ir::Node*>> followers_of(const ir::Graph& graph) {
   std::vector<std::vector<ir::Node*>> followers(graph.num_nodes());
@@ -40,4 +40,4 @@ Ancestry::Ancestry(const std::vector<std::vector<ir::Node*>>& followers)
   }
 }
 
-}  // namespace monograph::passes
+}  // namespace monograph::analysis

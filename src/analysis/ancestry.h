@@ -4,7 +4,7 @@
 
 #include "ir/graph.h"
 
-namespace monograph::passes {
+namespace monograph::analysis {
 
 // The users of all results of each node, by its id. The graph must be renumbered.
 std::vector<std::vector<ir::Node*>> followers_of(const ir::Graph& graph);
@@ -25,4 +25,4 @@ class Ancestry {
   std::vector<int> first_, last_;  // by node: its number, and the greatest in its subtree
 };
 
-}  // namespace monograph::passes
+}  // namespace monograph::analysis
