@@ -104,7 +104,7 @@ class Trainer {
                            .pipeline = config.pipeline,
                            .fully_shard = {.strategy = config.strategy}};
     division.pipeline.micro_batches = config.num_micro_batches;
-    is_sharded_ = divide_model(*model_, mesh_, division, is_on_gpu());
+    is_sharded_ = divide_model(*model_, mesh_, division, is_on_gpu()) || is_sharded_;
     if (config.checkpoint_folder.empty() || !is_first_) return;
     writer_ = std::make_unique<CheckpointWriter>(config.checkpoint_folder, config.checkpoint_keep);
   }
