@@ -14,7 +14,7 @@ const OpDef abs_op = {
     .infer = infer_pointwise,
     .reference =
         [](const ir::Node&, Literals operands, std::span<ir::Literal> results) {
-          reference_unary(operands, results, [](auto x) { return x < 0 ? -x : x; });
+          reference_unary(operands, results, [](auto x) { return x > 0 ? x : 0 - x; });
         },
     .gradient =
         [](Builder& b, ir::Node& node, std::span<const ir::Value> cotangents) {
