@@ -8,7 +8,7 @@ source "$(dirname "$0")/expect.sh"
 small=(--layers 1 --heads 2 --embd 16)
 expect 0 '^valid: 7 of 7 checks passed$' "$monograph" validate gpt-nano "${small[@]}"
 expect 0 '^valid: 7 of 7' "$monograph" validate mlp --hidden 16 --layers 1
-expect 0 '^valid: 7 of 7' "$monograph" validate resnet-tiny --image 8 --classes 3
+expect 0 '^valid: 7 of 7' "$monograph" validate resnet-tiny --image 16 --classes 3
 expect 0 '^h.0.mlp.c_fc.weight +f32\[16,64\] +f32\[16,64\] +cpu:weights +cpu:[a-z]+ +%[0-9]+ +%[0-9]+ +h.0.mlp.c_fc$' \
   "$monograph" validate gpt-nano "${small[@]}" --tables
 expect 0 '^16 parameters +cpu +cpu +weights' "$monograph" validate gpt-nano "${small[@]}" --tables

@@ -272,7 +272,7 @@ TEST(CompileProcess, DISABLED_CompilesOnFullDisks) {
   if (!may_mount()) GTEST_SKIP() << "this process may not mount a disk";
   const std::string folder = std::getenv("MONOGRAPH_TEST_CACHE");
   int num_warned = 0;
-  for (const int kilobytes : {8, 20, 28, 40, 60, 4096}) {
+  for (const int kilobytes : {8, 28, 60}) {
     const auto with = [](int kb) { return fmt::format("size={}k", kb); };
     ASSERT_EQ(mount("tmpfs", folder.c_str(), "tmpfs", 0, with(kilobytes).c_str()), 0);
     for (int run = 0; run < 2; ++run) {
@@ -297,7 +297,7 @@ TEST(CompileProcess, DISABLED_CompilesOnFullDisks) {
     EXPECT_THAT(read.warnings, ElementsAre(HasSubstr("Read-only file system")));
     ASSERT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
   }
-  EXPECT_GE(num_warned, 3) << "the disks were not full";
+  EXPECT_GE(num_warned, 2) << "the disks were not full";
 }
 
 TEST_F(Compile, FullAndReadOnlyDisksAreSurvived) {
