@@ -115,8 +115,7 @@ class PipelinePlans : public testing::TestWithParam<Plan> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Of, PipelinePlans,
-    testing::Values(Plan{{{"pp", 2}}},
-                    Plan{{{"pp", 2}}, {}, false, 2, nn::PipelineSchedule::kInterleaved},
+    testing::Values(Plan{{{"pp", 2}}, {}, false, 2, nn::PipelineSchedule::kInterleaved},
                     Plan{{{"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble},
                     Plan{{{"pp", 2}, {"tp", 2}}, {}, true, 2, nn::PipelineSchedule::kZeroBubble},
                     Plan{{{"dp", 2}, {"pp", 4}}, {}, false, 2, nn::PipelineSchedule::kZeroBubble}),
@@ -125,11 +124,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(PipelinePlans, TrainAsOneRank) {
   TrainConfig config = config_of(4);
   config.model = {.name = "gpt-nano", .num_heads = 2, .embedding = 32, .block = 16, .batch = 16};
-  config.num_steps = 10;
+  config.num_steps = 6;
   config.num_micro_batches = 4;
   static const TrainResult one = run(config);
   const std::vector<TrainResult> all = run_on(GetParam(), config);
-  ASSERT_EQ(all[0].losses.size(), 10);
+  ASSERT_EQ(all[0].losses.size(), 6);
   for (size_t i = 0; i < one.losses.size(); ++i) {
     EXPECT_NEAR(all[0].losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
   }
