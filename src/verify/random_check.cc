@@ -157,7 +157,12 @@ Attempt compile(const Case& subject, const std::string& pass_off) {
   passes::StateLayout layout;
   compiler::PassOptions options;
   if (!pass_off.empty()) options.disabled = {pass_off};
-  return {&subject, pass_off, compiler::compile(*subject.graph, layout, options)};
+  try {
+    return {&subject, pass_off, compiler::compile(*subject.graph, layout, options)};
+  } catch (const InternalError& error) {
+    throw InternalError(
+        fmt::format("seed {}, without pass '{}': {}", subject.seed, pass_off, error.what()));
+  }
 }
 
 Numbers run(const Attempt& attempt, std::span<const runtime::Kernel> kernels, int rank,

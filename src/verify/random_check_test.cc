@@ -48,6 +48,7 @@ TEST(RandomCheck, CompiledGraphsEqualTheInterpreter) {
   ops.merge(expect_equal(check));
   if (num_graphs < 1000) return;
   for (const ops::OpDef* op : ops::all_ops()) {
+    if (op->name.starts_with("send") || op->name.starts_with("recv")) continue;
     EXPECT_TRUE(ops.contains(std::string(op->name))) << op->name << " has not occurred";
   }
 }
