@@ -20,7 +20,7 @@ class Generator {
       : build_(graph), options_(options), random_(options.seed) {
     for (const ops::OpDef* op : ops::all_ops()) {
       if (op->has(ops::kStart) || op->has(ops::kDone)) continue;  // passes make them
-      if (op->name == "send" || op->name == "recv") continue;  // of two graphs that fit together
+      if (op->name == "send" || op->name == "recv") continue;     // of two graphs that fit together
       if (op->has(ops::kCollective)) {
         if (options.num_ranks > 0) collectives_.push_back(op);
         continue;
