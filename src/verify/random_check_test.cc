@@ -56,7 +56,7 @@ TEST(RandomCheck, CompiledGraphsEqualTheInterpreter) {
 // Wherever a kernel takes a tanh, it takes the sine instead.
 TEST(RandomCheck, AWrongKernelIsFoundAndShrunk) {
   codegen::CompiledKernels compiled;
-  RandomCheck check{.num_graphs = 20, .passes_off = false};
+  RandomCheck check{.num_graphs = 100, .passes_off = false};
   std::vector<codegen::CompiledKernels> loaded;
   check.make_kernels = [&](std::span<const ir::Loop> loops) {
     std::vector<ir::Loop> wrong(loops.begin(), loops.end());
