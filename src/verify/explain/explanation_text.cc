@@ -25,20 +25,22 @@ double ms(int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
 
-// Switches of one kind that stand alike are one row: "training mode of 65 modules", "true: 'drop',
+// Switches of one kind that stand alike are one row: "training mode (65)", "true: 'drop',
 // 'h.0.attn.drop', ...".
 std::vector<std::pair<std::string, std::string>> guard_rows(const Explanation& e) {
   constexpr size_t kMostNames = 3;
   std::vector<std::pair<std::string, std::string>> rows;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> switches;
   for (const auto& [subject, condition] : e.guards) {
-    const size_t of = subject.find(" of '");
-    if (of == subject.npos) {
+    const size_t open = subject.find('\''), close = subject.rfind('\'');
+    if (open == subject.npos || close == open) {
       rows.emplace_back(subject, condition);
       continue;
     }
+    const bool is_frozen = subject.ends_with(" is frozen");
     const std::string value = condition.substr(0, condition.find(' '));
-    switches[{subject.substr(0, of), value}].push_back(subject.substr(of + 4));
+    switches[{is_frozen ? "frozen" : subject.substr(0, subject.find(" of '")), value}].push_back(
+        subject.substr(open, close + 1 - open));
   }
   for (const auto& [kind, names] : switches) {
     std::string all;
@@ -46,8 +48,7 @@ std::vector<std::pair<std::string, std::string>> guard_rows(const Explanation& e
       all += (i == 0 ? "" : ", ") + names[i];
     }
     if (names.size() > kMostNames) all += ", ...: --json lists them";
-    rows.emplace_back(names.size() == 1 ? kind.first + " of a module"
-                                        : fmt::format("{} of {} modules", kind.first, names.size()),
+    rows.emplace_back(fmt::format("{} ({})", kind.first, names.size()),
                       fmt::format("{}: {}", kind.second, all));
   }
   return rows;
