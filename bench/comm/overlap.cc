@@ -8,10 +8,8 @@
 
 #include <fmt/core.h>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include "comm/paced_communicator.h"
 #include "frontend/session/executable.h"
@@ -60,34 +58,45 @@ class ReadyPeer : public comm::Communicator {
   std::string name() const override { return "ready peer"; }
 };
 
-// Milliseconds. No schedule is shorter than either lane's work, nor than the critical paths: no
-// gradient is sent before the loss is known, and none updated before all are there, for their norm;
-// the computation begins after some gather, if there are any, and ends after the exchange of the
-// gradient that is made last.
+// Milliseconds. No schedule is shorter than either lane's work, nor than its critical path: the
+// loss waits for the forward pass and all that it gathers, of which something comes first;
+// gradients and their exchange begin with the loss, and some exchange is last; updates wait for all
+// gradients, for their norm.
 struct Bound {
-  double computation = 0, communication = 0, gradients = 0, ends = 0;
+  double computation[3] = {}, gathers[3] = {}, communication = 0, exchanges = 0;  // by phase
+  double first_gather = 0, last_exchange = 0;
 
-  double longest() const { return std::max({computation + ends, communication, gradients}); }
+  double critical_path() const {
+    const auto forward = static_cast<size_t>(ir::Phase::kForward);
+    const auto backward = static_cast<size_t>(ir::Phase::kBackward);
+    const auto optimizer = static_cast<size_t>(ir::Phase::kOptimizer);
+    return std::max(gathers[forward], first_gather + computation[forward]) +
+           std::max(exchanges, computation[backward] + last_exchange) + computation[optimizer];
+  }
+  double longest() const { return std::max(communication, critical_path()); }
 };
 
 Bound bound_of(const ir::Program& program, std::span<const runtime::StepTime> times) {
   Bound bound;
-  double first = std::numeric_limits<double>::infinity(), last = first;
+  const auto lower = [](double& least, double ms) {
+    least = least == 0 ? ms : std::min(least, ms);
+  };
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const ir::Step& step = program.steps[i];
     if (std::holds_alternative<ir::WaitStep>(step.work) || times[i].num_runs == 0) continue;
     const double ms =
         static_cast<double>(times[i].total_ns) / 1e6 / static_cast<double>(times[i].num_runs);
+    const auto phase = static_cast<size_t>(step.phase);
     const auto* collective = std::get_if<ir::CollectiveStep>(&step.work);
-    (collective == nullptr ? bound.computation : bound.communication) += ms;
-    if (collective == nullptr && step.phase != ir::Phase::kBackward) bound.gradients += ms;
-    if (collective == nullptr) continue;
+    if (collective == nullptr) {
+      bound.computation[phase] += ms;
+      continue;
+    }
+    bound.communication += ms;
     const bool is_gather = collective->kind == ir::CollectiveStep::Kind::kAllGather;
-    if (!is_gather) bound.gradients += ms;
-    double& end = is_gather ? first : last;
-    end = std::min(end, ms);
+    (is_gather ? bound.gathers[phase] : bound.exchanges) += ms;
+    lower(is_gather ? bound.first_gather : bound.last_exchange, ms);
   }
-  for (const double end : {first, last}) bound.ends += std::isinf(end) ? 0 : end;
   return bound;
 }
 
@@ -175,8 +184,8 @@ void compare_with_bound(int64_t num_steps) {
       const double step = r.computation_ms + r.exposed_ms;
       fmt::print(
           "| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n",
-          plan.name, level, r.rows.size(), r.computation_ms, r.communication_ms, bound.gradients,
-          r.exposed_ms, step, bound.longest(), step / bound.longest());
+          plan.name, level, r.rows.size(), r.computation_ms, r.communication_ms,
+          bound.critical_path(), r.exposed_ms, step, bound.longest(), step / bound.longest());
       std::fflush(stdout);
     }
   }

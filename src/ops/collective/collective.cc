@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/collective/compression.h"
 #include "ir/mesh.h"
+#include "ops/collective/compression.h"
 #include "ops/registry.h"
 #include "ops/shape/packing.h"
 
