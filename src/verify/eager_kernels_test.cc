@@ -27,10 +27,11 @@ TEST(EagerKernels, RandomGraphsAgreeWithTheInterpreterNodeByNode) {
     return dtype != ir::DType::kBF16 && dtype != ir::DType::kF16;
   };
   // Indexed reads must be of memory: what tracing makes sure of, random graphs do not. What no
-  // integer can hold converts to anything.
+  // integer can hold converts to anything. The backward of attention overflows where its logsumexp
+  // is none of its scores'.
   const auto allows_op = [](const ops::OpDef& op) {
     return op.name != "convert" && op.name != "embedding" && op.name != "gather" &&
-           op.name != "segment_sum";
+           op.name != "segment_sum" && op.name != "scaled_dot_product_attention_backward";
   };
   int num_kernels = 0, num_compared = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
