@@ -84,7 +84,7 @@ class Mover {
     return std::all_of(found->second.begin(), found->second.end(), [&](Node* user) {
       if (ops::has_trait(*user, ops::kPointwise) || ops::has_trait(*user, ops::kReduction))
         return true;
-      if (!is_view(*user)) return false;
+      if (!is_view(*user) || user->operand(0) != value) return false;  // `after` reads others, too
       views.insert(user);
       for (int i = 0; i < user->num_results(); ++i) {
         if (!reads_are_in_kernels(user->result(i), views)) return false;

@@ -325,7 +325,8 @@ class LayoutPlanner {
 
   void prepare_gather(Node& node) {
     if (state_packs_.contains(&node)) return;
-    const Placement whole = *wish_of(node.result());
+    Placement& whole = wishes_.at(node.result());
+    if (!can_write(node, node.result(), whole)) whole = new_gathered(node);
     for (int i = 0; i < node.num_operands(); ++i) {
       const Placement part = part_placement(node, i, whole);
       if (at(node.operand(i)) == part) continue;
@@ -344,13 +345,11 @@ class LayoutPlanner {
       const Value operand = node.operand(i);
       const Placement part = part_placement(node, i, wishes_.at(node.result()));
       if (at(operand) == part && is_only_exchanged(operand)) continue;
-      context_.remark(node, fmt::format("operand {} is copied: it lies elsewhere, or is read by "
-                                        "others than the collective",
-                                        i));
-      // Two buckets that share a tensor share the copy.
-      const auto [copy, is_new] = exchanged_copies_.emplace(operand, Value{});
-      if (is_new) copy->second = clone_to(operand, part, node);
-      check(at(copy->second) == part, "buckets that share a tensor lie apart");
+      constexpr std::string_view kWhy =
+          "it lies elsewhere, or is read by others than the collective";
+      context_.remark(node, fmt::format("operand {} is copied: {}", i, kWhy));
+      const auto [copy, is_new] = exchanged_copies_.emplace(operand, Value{});  // buckets may share
+      if (is_new || at(copy->second) != part) copy->second = clone_to(operand, part, node);
       node.set_operand(i, copy->second);
     }
   }
@@ -408,16 +407,17 @@ class LayoutPlanner {
     const int64_t element = ir::dtype_bytes(value.dtype());
     const int64_t begin = placement.offset * element;
     const int64_t end = begin + value.type().num_bytes();
-    for (const Node* state : all_states_) {
+    for (Node* state : all_states_) {
       const ir::Address& address = states_.entries.at(state->name()).address;
       if (static_cast<int>(address.segment) != placement.buffer) continue;
       const int64_t state_end = address.offset + state->types()[0].num_bytes();
       if (address.offset >= end || state_end <= begin) continue;
       const auto last = reads_.last_of_state.find(state);
-      const int last_id = last == reads_.last_of_state.end() ? -1 : last->second;
-      const bool late_reader = last_id > node.id();
-      const bool mixed_reader = last_id == node.id() && !reads_in_place(node, value, placement);
-      if (late_reader || mixed_reader || !graph_.update_of(state)) {
+      int last_id = last == reads_.last_of_state.end() ? -1 : last->second;
+      // An output is copied where the state stands: a collective may begin before.
+      if (roots_.contains(state->result())) last_id = std::max(last_id, state->id());
+      const bool is_mixed = last_id == node.id() && !reads_in_place(node, value, placement);
+      if (last_id > node.id() || is_mixed || !graph_.update_of(state)) {
         context_.remark(
             node, fmt::format("does not write over state '{}': it is read later", state->name()));
         return false;
@@ -456,8 +456,8 @@ class LayoutPlanner {
     }
   }
 
-  // An update that was not written over its state is copied there when everything has been read.
-  // A value that lies in some state's memory goes through scratch first: that state may change too.
+  // What was not written over its state is copied there when everything has been read, from some
+  // state's memory through scratch: that state may change too.
   void finish_updates() {
     std::vector<std::pair<Node*, Value>> late;
     for (const auto& update : graph_.updates()) {
