@@ -80,7 +80,11 @@ std::unique_ptr<ir::Graph> in_float64(const ir::Graph& graph, double noise) {
                              *ir::parse_role(node->attribute<std::string>("role")));
     } else {
       std::vector<Value> operands;
-      for (Value operand : node->operands()) operands.push_back(map.at(operand));
+      for (Value operand : node->operands()) {
+        const Value wider = map.at(operand);
+        const bool takes_f32 = node->is("top_k");
+        operands.push_back(takes_f32 ? build.convert(wider, DType::kF32) : wider);
+      }
       made = build.emit_node(node->op(), std::move(operands), widened(node->attributes()));
     }
     const bool is_noisy = noise != 0 && (node->is("sum") || ops::has_trait(*node, ops::kLibrary));
