@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Plan{{{"fsdp", 2}, {"tp", 2}}, ShardStrategy::kShardGradOp, true},
                     Plan{{{"fsdp", 4}, {"tp", 2}}},
                     Plan{{{"dp", 2}, {"fsdp", 2}, {"tp", 2}}, ShardStrategy::kHybrid}),
-    [](const auto& info) { return name_of(info.param); });
+    [](const auto& test) { return name_of(test.param); });
 
 TEST_P(MeshPlans, TrainsAsOneRank) {
   const Plan& plan = GetParam();
