@@ -10,7 +10,7 @@ const OpDef minimum_op = {
     .doc = "The smaller of a and b, broadcast; NaN when one of them is. Ties share the gradient.",
     .operands = {"a", "b"},
     .attributes = {},
-    .traits = kPointwise | kCommutative,
+    .traits = kPointwise,
     .infer = infer_pointwise,
     .reference =
         [](const ir::Node&, Literals operands, std::span<ir::Literal> results) {
